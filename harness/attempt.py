@@ -54,14 +54,13 @@ class AttemptEnd:
     """The supervisor's exit record, and what the attempt achieved. Times are seconds since the epoch.
 
     `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start, or "lost" where no
-    exit record was left; `detail` then says how. `status`: as a shell gives it, None if the command never
-    ran. `rows`, `last_step`: of its metrics (where no step is named, the last epoch or row number);
-    `reached`: the same in words, "" before the first row. `shortfall`: what it still owes although it exited
-    cleanly, None for nothing, and the family of failures that this belongs to. `complete`: it did all that it
-    owed.
-    `sign`: of the fatal error for which it was stopped, "" where there was none. `metrics_from`: the file
-    that its rows were taken from, and its format; "" where that was the log. `log_lost_why`: disk full | file
-    size limit | log limit, "" where it is not known.
+    exit record was left, "not_started" where its shell never ran it; `detail` then says how. `status`: as a
+    shell gives it, None if the command never ran. `rows`, `last_step`: of its metrics (where no step is
+    named, the last epoch or row number); `reached`: the same in words, "" before the first row. `shortfall`:
+    what it still owes although it exited cleanly, None for nothing, and the family of failures that this
+    belongs to. `complete`: it did all that it owed. `sign`: of the fatal error for which it was stopped, ""
+    where there was none. `metrics_from`: the file that its rows were taken from, and its format; "" where
+    that was the log. `log_lost_why`: disk full | file size limit | log limit, "" where it is not known.
     """
 
     reason: str = ""

@@ -4,23 +4,27 @@
 is decided or happens goes through `record`, which is durable before it returns.
 """
 
+import errno
 import logging
+import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from harness import index, journal
 from harness.atomic_write import copy_private
 from harness.blueprint.types import Blueprint
 from harness.errors import UserError
 from harness.journal import RUN, Clock, Owner, Recorded
-from harness.journal.events import Created, OptionsGiven
+from harness.journal.events import Created, Finish, OptionsGiven
 from harness.options import RunOptions
 from harness.state import FOLD, ExperimentState, Outcome, fold
 from monitors.clock import steady_time
 from monitors.files import AttemptFiles
+from monitors.processes import process_table, variable_of
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +40,26 @@ class ExperimentUnfinishedError(UserError):
         )
 
 
+class CopiedRunError(UserError):
+    """The folder is a copy of an unfinished run that is still in its own folder."""
+
+    def __init__(self, copy: Path, original: Path) -> None:
+        super().__init__(
+            f"{copy} is a copy of {original}, and what runs belongs to that one. Fix: go on with the "
+            "original; if the copy is meant, stop the original and move it away first"
+        )
+
+
+class StillTrainingError(UserError):
+    """A training of an earlier run, whose journal is gone, still runs in the folder."""
+
+    def __init__(self, folder: Path, pids: Sequence[int]) -> None:
+        super().__init__(
+            f"a training of an earlier run still runs in {folder}, although that run's journal is not there "
+            f"any more. Fix: let it end, or end it (`kill {' '.join(map(str, pids))}`), and start again then"
+        )
+
+
 class Experiment(Recorded[ExperimentState]):
     """The result folder of one run, owned by this process until `close`."""
 
@@ -46,8 +70,50 @@ class Experiment(Recorded[ExperimentState]):
         """The blueprint as understood when the experiment was created."""
         return self.state.blueprint
 
+    @classmethod
+    def open(cls, folder: Path, clock: Clock = steady_time) -> "Experiment":
+        """Take over an existing folder. Raises CopiedRunError for an unfinished copy of a run."""
+        ends = journal.first_and_last(folder / cls.FILE)
+        if ends is not None and ends[1]["kind"] != Finish.kind:
+            _check_original(folder, ends[0]["data"])
+        return super().open(folder, clock)
+
     def attempt_files(self, number: int) -> AttemptFiles:
-        return AttemptFiles(self.dir / "attempts" / f"{number:02d}")
+        known = (attempt.supervisor for attempt in self.state.attempts if attempt.number == number)
+        return AttemptFiles(self.dir / "attempts" / f"{number:02d}", known=next(known, None))
+
+    def check_place(self) -> None:
+        """Raise OSError unless the result folder holds the journal that this process writes; the same journal
+        in another file (its disk was away) is taken over anew."""
+        path = self.journal.path
+        try:
+            if self.journal.is_in_place():
+                return
+        except FileNotFoundError:
+            now = self.journal.folder_now()
+            what = f"moved to {now}" if now else "not there any more"
+            raise FileNotFoundError(errno.ENOENT, what, str(self.dir)) from None
+        there = journal.first_and_last(path)
+        if there is None or there[0]["data"].get("experiment_id") != self.state.experiment_id:
+            raise FileNotFoundError(errno.ENOENT, "another run has taken its place", str(self.dir))
+        before, self.journal = self.journal, journal.Journal(path, self.clock, self.ORDER)
+        before.close()
+        self.state = fold(self.journal.entries)
+
+    def is_gone_for_good(self) -> bool:
+        """True if what is missing was moved or deleted; a disk that is not mounted may come back."""
+        return self.journal.folder_now() is not None or self.journal.is_deleted()
+
+
+def _check_original(folder: Path, created: Mapping[str, Any]) -> None:
+    """Raise CopiedRunError where the folder is a copy of the run: the original is still in its place."""
+    original = Path(created.get("folder") or folder)
+    if created.get("host") != socket.gethostname() or folder.stat().st_ino == created.get("inode"):
+        return
+    is_there = original.resolve() == folder.resolve()
+    there = None if is_there else journal.first_and_last(original / Experiment.FILE)
+    if there is not None and there[0]["data"].get("experiment_id") == created["experiment_id"]:
+        raise CopiedRunError(folder, original)
 
 
 def create(
@@ -80,6 +146,9 @@ def begin(
 ) -> Experiment:
     """An experiment in an empty folder: the blueprint as issued, and the first entries of the journal."""
     experiment = Experiment(result_dir, clock)
+    if experiment.journal.entries:  # of a run that claimed the folder at the same time and is gone already
+        experiment.close()
+        raise ExperimentUnfinishedError(result_dir)
     issued = result_dir / "blueprint.md"
     if text is None:
         copy_private(blueprint.path, issued)
@@ -89,7 +158,9 @@ def begin(
         blueprint = replace(blueprint, path=issued)
     deadline_at = clock() + blueprint.max_time_s
     identity = experiment_id or uuid.uuid4().hex[:12]
-    experiment.record(Created(identity, blueprint.name, deadline_at, options.policy, blueprint))
+    created = Created(identity, blueprint.name, deadline_at, options.policy, blueprint)
+    inode, host = result_dir.stat().st_ino, socket.gethostname()
+    experiment.record(replace(created, folder=str(result_dir.resolve()), inode=inode, host=host))
     experiment.record(OptionsGiven(options))
     experiment.record(Owner.this_process())
     return experiment
@@ -99,11 +170,22 @@ def _new_folder(blueprint: Blueprint) -> Path:
     """Make the folder of this run: the blueprint's result folder, or the next free `-2`, `-3` … beside
     finished ones."""
     first = blueprint.result_dir
+    _check_nothing_trains(first, first / blueprint.name)
     if first.is_dir() and not (first / "journal.jsonl").exists() and any(first.iterdir()):
         first = first / blueprint.name  # what is there belongs to somebody else
     if _never_started(first) and not blueprint.path.is_relative_to(first):
         _move_aside(first)
     return next(folder for folder in chain([first], _beside(first, "")) if _claim(folder))
+
+
+def _check_nothing_trains(*folders: Path) -> None:
+    """Raise StillTrainingError where a training runs in a folder that has no journal any more."""
+    places = {entry.pid: variable_of(entry.pid, "HARNESS_ATTEMPT_DIR") for entry in process_table()}
+    for folder in folders:
+        own = (folder / "attempts").resolve()
+        pids = [pid for pid, place in places.items() if place and Path(place).resolve().is_relative_to(own)]
+        if pids and not journal.has_begun(folder / "journal.jsonl"):
+            raise StillTrainingError(folder, pids)
 
 
 def _never_started(folder: Path) -> bool:

@@ -174,7 +174,8 @@ def unattended(text: str) -> str:
 
 def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) -> LaunchSpec:
     """Everything `monitors.launch` needs to start this attempt; writes the attempt's config on the way."""
-    files.dir.mkdir(parents=True, exist_ok=True)
+    files.dir.parent.mkdir(mode=0o700, exist_ok=True)
+    files.dir.mkdir(exist_ok=True)
     config = write_config(plan, files, request)
     if not TrainingConfig.read(files.config).is_ajet:
         remember(files.dir, request.codebase)

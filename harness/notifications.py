@@ -23,7 +23,7 @@ from harness.agent.approval import OpenQuestion
 from harness.atomic_write import append_lines, write_json
 from harness.errors import UserError
 from harness.journal import Entry
-from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish
+from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish, Held
 from harness.redaction import redact, secret_values
 from harness.templating import render
 from harness.wording import shortened, time_text
@@ -92,7 +92,7 @@ def message(folder: Path, state: Any, entry: Entry) -> tuple[str, str, str]:
     event = entry.event
     if isinstance(event, Finish):
         kind = "failure" if event.outcome.exit_code else "success"
-    elif isinstance(event, ApprovalAsked):
+    elif isinstance(event, ApprovalAsked) or (isinstance(event, Held) and event.reason):
         kind = "warning"
     elif isinstance(event, Diagnosed | ActionFailed):
         kind = "failure"

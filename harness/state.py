@@ -21,6 +21,7 @@ from harness.llm_use import LlmUse
 from harness.options import RunOptions
 from harness.outcome import COUNTING, Outcome, Verdict
 from harness.pending_changes import PREPARING, PendingChanges, with_outcome
+from monitors.files import SupervisorInfo
 
 __all__ = ["COUNTING", "AttemptState", "ExperimentState", "Outcome", "Verdict", "apply", "failure_of", "fold"]
 
@@ -44,6 +45,7 @@ class AttemptState:
     stop_detail: str = ""
     diagnosis: Diagnosis | None = None
     draft: PendingChanges = field(default_factory=PendingChanges)
+    supervisor: SupervisorInfo | None = None
 
     @property
     def is_running(self) -> bool:
@@ -72,6 +74,7 @@ class ExperimentState:
     unusable: frozenset[str] = frozenset()
     attempts: tuple[AttemptState, ...] = ()
     stop_asked: str | None = None
+    held: str = ""
     collected: events.Collected | None = None
     reported: events.Reported | None = None
     pending: events.Intent | None = None
@@ -142,6 +145,8 @@ class ExperimentState:
         attempt = self.attempt
         if self.finished_at is not None:
             return "finished"
+        if self.held:
+            return "held"
         if self.asks:
             return f"waits for approval of {self.asks}"
         if self.reported is not None:
@@ -220,6 +225,8 @@ def _with_attempt(state: ExperimentState, **changes: Any) -> ExperimentState:
 _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentState]] = {
     events.Created: _created,
     events.OptionsGiven: lambda state, event, _: replace(state, options=event.options),
+    events.Owner: lambda state, event, _: replace(state, held=""),
+    events.Held: lambda state, event, _: replace(state, held=event.reason),
     events.StopAsked: lambda state, event, _: replace(state, stop_asked=event.by),
     events.Intent: _intent,
     events.Refused: _refused,
@@ -229,6 +236,7 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
         state, denied=state.denied | {_barred(event.action, event.args)}
     ),
     events.AttemptEvent: _attempt_event,
+    events.SupervisorSeen: lambda state, event, _: _with_attempt(state, supervisor=event.supervisor),
     events.ChangePrepared: _change_prepared,
     events.Prepared: lambda state, event, _: replace(state, prepared=True),
     events.Checked: lambda state, event, _: replace(state, checked=event),

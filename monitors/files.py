@@ -6,6 +6,8 @@ that is missing or half written by returning None.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import socket
@@ -118,8 +120,11 @@ class AttemptFiles:
         directory: Path,
         clock: Callable[[], float] = time.time,
         since_boot: Callable[[], float] = uptime,
+        known: SupervisorInfo | None = None,
     ) -> None:
+        """`known`: who supervises it; like what was read once, it counts where that cannot be read."""
         self.dir = Path(directory).absolute()
+        self._known = known
         self._clock = clock
         self._since_boot = since_boot
         self._starting_since: float | None = None
@@ -143,11 +148,20 @@ class AttemptFiles:
 
     def supervisor(self) -> SupervisorInfo | None:
         """Return who supervises the attempt, or None before it has started."""
-        return _read(self.supervisor_file, SupervisorInfo)
+        self._known = _read(self.supervisor_file, SupervisorInfo) or self._known
+        return self._known
 
     def heartbeat(self) -> Heartbeat | None:
         """Return the supervisor's last sign of life."""
         return _read(self.heartbeat_file, Heartbeat)
+
+    def check_readable(self) -> None:
+        """Raise OSError unless the attempt's folder can be read: only then what is not in it is not there."""
+        own = {path.name for path in (self.script, self.started, self.pane_log, self.exit_file)}
+        if own.isdisjoint(os.listdir(self.dir)):  # noqa: PTH208  the folder of a disk that is not mounted
+            raise FileNotFoundError(errno.ENOENT, "the attempt's files are gone", str(self.dir))
+        with contextlib.suppress(FileNotFoundError):
+            self.exit_file.read_bytes()
 
     def alive(self) -> bool:
         """Say whether this attempt's supervisor runs; a recycled pid is never mistaken for it."""

@@ -159,7 +159,7 @@ def type_launch_line(files: AttemptFiles, session: Session) -> None:
 def withdraw(files: AttemptFiles) -> bool:
     """Keep a launch that has not begun from ever beginning; say whether that was in time."""
     try:
-        files.started.mkdir(parents=True)
+        files.started.mkdir()
     except FileExistsError:
         return False
     return True

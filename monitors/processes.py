@@ -78,9 +78,13 @@ def uptime() -> float:
 
 def attempt_of(pid: int) -> str | None:
     """Return the attempt that the environment of `pid` names, None for none or where we may not look."""
-    start = f"\0{ATTEMPT_VARIABLE}=".encode()
-    _, found, rest = (b"\0" + _read(f"/proc/{pid}/environ")).partition(start)
-    return rest.partition(b"\0")[0].decode(errors="replace") if found else None
+    return variable_of(pid, ATTEMPT_VARIABLE)
+
+
+def variable_of(pid: int, name: str) -> str | None:
+    """Return a variable of the environment that `pid` was started with, None as for `attempt_of`."""
+    _, found, rest = (b"\0" + _read(f"/proc/{pid}/environ")).partition(f"\0{name}=".encode())
+    return os.fsdecode(rest.partition(b"\0")[0]) if found else None
 
 
 def descendants(root: int, table: list[ProcessEntry]) -> set[int]:

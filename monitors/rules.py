@@ -29,7 +29,8 @@ AlarmKind = Literal[
     "memory_fills",
 ]
 EventKind = (
-    Literal["first_step", "first_step_timeout", "error_line", "hang", "plateau", "disk_low"] | AlarmKind
+    Literal["first_step", "first_step_timeout", "error_line", "hang", "plateau", "disk_low", "folder_gone"]
+    | AlarmKind
 )
 FatalSign = Literal["", "not_finite", "silence", "after_error"]
 """What shows that a run cannot come to a good end; an error that a silence follows is `after_error`."""

@@ -351,7 +351,11 @@ class Watch:
 
     def _check_disk(self) -> None:
         now = self._clock()
-        if self._rules.disk_low_bytes is None or now < self._next_disk_check or not self._files.dir.is_dir():
+        if not self._files.dir.is_dir():
+            if self._files.supervisor() is not None:
+                self._tell_once("folder_gone", f"{self._files.dir} is gone; what runs in it goes on")
+            return
+        if self._rules.disk_low_bytes is None or now < self._next_disk_check:
             return
         self._next_disk_check = now + DISK_CHECK_S
         free = disk_free(self._files.dir)

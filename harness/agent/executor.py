@@ -5,14 +5,15 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 """
 
 import asyncio
-import errno
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from harness import actions, launching
 from harness.agent import disk_access
+from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
 from harness.agent.verdict import shortfall, verdict
@@ -38,17 +39,20 @@ _Result = TypeVar("_Result")
 class Executor:
     """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits,
     `current_monitor`, which a display may look at. `interrupted`: a person wants something of the run.
-    `on_check`: is told what each check before a launch found."""
+    `on_check`: is told what each check before a launch found; `on_held`: why nothing goes on for now."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.interrupted = asyncio.Event()
         self.current_monitor: AttemptMonitor | None = None
         self.on_check: Callable[[events.Checked], None] = lambda checked: None
+        self.on_held: Callable[[str], None] = lambda why: None
         self._evidence: Evidence | None = None
 
     def observe(self) -> Observation:
-        """The state, the time, and what only a look at the running attempt can tell."""
+        """The state, the time, and what only a look at the running attempt can tell. Raises OSError where the
+        files cannot be read that tell it."""
+        self.check_folders()
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
         overdue = unrecorded = False
         health, config = Health(), ""
@@ -62,6 +66,14 @@ class Executor:
         state = self.experiment.state
         folder, evidence = self.experiment.dir, self._citable()
         return Observation(state, now, overdue, unrecorded, health, config, folder, evidence)
+
+    def check_folders(self) -> None:
+        """Raise OSError unless the result folder, and that of the attempt in it, are there: nothing is
+        concluded from what cannot be read, and nothing is written beside it."""
+        self.experiment.check_place()
+        attempt = self.experiment.state.attempt
+        if attempt is not None and attempt.is_running:
+            self.experiment.attempt_files(attempt.number).check_readable()
 
     def _citable(self) -> Evidence | None:
         """What a narrative may cite, read once; a run does not fail for words about it."""
@@ -84,7 +96,8 @@ class Executor:
     def ask_to_stop(self, by: str) -> None:
         """A person wants the run to end; the loop is woken and sees it in the state."""
         if self.experiment.state.stop_asked is None and self.experiment.state.verdict is None:
-            self.experiment.record(events.StopAsked(by))
+            with suppress(OSError):  # then the run is held, and what holds it ends it
+                self.experiment.record(events.StopAsked(by))
         self.interrupted.set()
 
     def refuse(self, action: actions.Action) -> str | None:
@@ -235,8 +248,8 @@ class Executor:
                 build_report, folder, self.experiment.journal.entries, None, draws
             )
         except Exception as error:  # a report can be built again; the run still has to finish
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise  # once there is room again, resuming builds it
+            if is_of_the_disk(error, self):
+                raise
             return events.Reported(error=f"{type(error).__name__}: {error}")
         wrong = tuple(asdict(item) for item in report.discrepancies)
         return events.Reported(tuple(report.headline), wrong, result=report.result)
@@ -267,7 +280,9 @@ class Executor:
     def close(self) -> None:
         """Let go of the running attempt, which goes on without us."""
         if self.current_monitor is not None:
-            self.current_monitor.watch.close()
+            with suppress(OSError):  # rows that a full disk did not take; the next monitor reads them again
+                self.current_monitor.watch.close()
+            self.current_monitor = None
 
     def _attempt(self) -> AttemptState:
         attempt = self.experiment.state.attempt

@@ -4,6 +4,7 @@ policy is called."""
 from typing import TYPE_CHECKING
 
 from harness.actions import arguments
+from harness.agent.holding import is_of_the_disk
 from harness.guard import rules as guard
 from harness.journal.events import ActionFailed, Intent, Refused
 from harness.observation import Policy
@@ -24,7 +25,8 @@ async def run(executor: "Executor", policy: Policy) -> Verdict:
 
     Can be killed at any instant and called again: an intent without an outcome is simply acted on once
     more, and every action finds out by itself whether its effect is already there. Raises PolicyStuckError;
-    whatever an action raises is recorded and passed on, so that a person can solve it and resume.
+    whatever an action raises is recorded and passed on, so that a person can solve it and resume; only what
+    may pass (`holding`) is just passed on.
     """
     experiment = executor.experiment
     while experiment.state.verdict is None:
@@ -43,6 +45,8 @@ async def run(executor: "Executor", policy: Policy) -> Verdict:
         try:
             result = await executor.act(action)
         except Exception as error:
+            if is_of_the_disk(error, executor):
+                raise
             experiment.record(ActionFailed(action.kind, repr(error)))
             raise
         if result is not None:

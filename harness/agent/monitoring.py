@@ -14,13 +14,15 @@ from harness.attempt import AttemptEnd
 from harness.blueprint.types import MetricSpec
 from harness.config.training import TrainingConfig
 from harness.experiment import Experiment
-from harness.journal.events import AttemptEvent, Waited
+from harness.guard import rules as guard
+from harness.journal.events import AttemptEvent, SupervisorSeen, Waited
 from harness.launching import LONGEST_END_S
 from harness.metric_files import FollowedFiles, Place
 from harness.repair import apply_changes
 from harness.state import AttemptState
 from monitors.clock import SystemClock
 from monitors.launch import SWALLOWED_AFTER_S, kill_leftovers, type_launch_line, withdraw
+from monitors.processes import members_of_attempt
 from monitors.resources import ResourceSampler, append_sample
 from monitors.rules import Event, Health, MetricSource, WatchRules, in_second_half
 from monitors.tmux import Session
@@ -29,7 +31,8 @@ from monitors.watch import Watch
 
 RESOURCES_EVERY_S = 30.0
 STARTING_LOOK_S = 2.0
-MOST_TYPED_AGAIN = 3
+SHELL_PATIENCE_S = 600.0
+REFUSED_LOOK_S = 30.0
 
 
 class AttemptMonitor:
@@ -61,8 +64,9 @@ class AttemptMonitor:
         self.watch = Watch(self._files, source, rules, other_rows=self._followed)
         self._session = Session(attempt.session)
         self._waiter = Waiter(self._files, self._session, watch=self.watch, clock=SystemClock())
-        self._typed_at = experiment.clock()
-        self._typed_again = 0
+        self._waits_since = experiment.clock()
+        self._type_again_at = self._waits_since + SWALLOWED_AFTER_S
+        self._never_ran = ""
         self._sampler: ResourceSampler | None = None
         self._next_sample_at = 0.0
         self._pace: tuple[float, float] | None = None
@@ -70,6 +74,7 @@ class AttemptMonitor:
     async def wait(self) -> Waited:
         """Wait for the next thing that matters, and record the events it brings; `ended` is the bare exit
         record when the attempt is over."""
+        self._remember_supervisor()
         sampling = asyncio.ensure_future(self._sample_resources())
         try:
             wake = await self._waiter.wait(deadline=self._next_deadline())
@@ -84,13 +89,17 @@ class AttemptMonitor:
         if wake.reason is WakeReason.SESSION_GONE:
             now = self._experiment.clock()
             self._experiment.record(AttemptEvent(self.number, "session_gone", now, wake.detail))
-        if wake.reason in (WakeReason.EXITED, WakeReason.LOST) or self._is_hopeless(wake):
-            return replace(waited, ended=self.ended())
-        return waited
+        if not self._is_at_end(wake):
+            return waited
+        if refusal := self._refuse_to_give_up():
+            await asyncio.sleep(REFUSED_LOOK_S)
+            return replace(waited, detail=refusal)
+        return replace(waited, ended=self.ended())
 
     def ended(self) -> AttemptEnd:
         """The exit record of an attempt that is over; one without a record is ended for good and called
-        lost."""
+        lost, or not started. Raises OSError where it cannot be read whether there is a record."""
+        self._files.check_readable()
         exit_record = self._files.exit()
         self.watch.poll(final=True)
         if exit_record is not None:
@@ -99,6 +108,8 @@ class AttemptMonitor:
         kill_leftovers(self._files, self._attempt_id)
         heartbeat = self._files.heartbeat()
         ended_at = heartbeat.time if heartbeat else self._experiment.clock()
+        if self._never_ran:
+            return AttemptEnd("not_started", ended_at=ended_at, detail=self._never_ran)
         return AttemptEnd("lost", ended_at=ended_at, detail="it left no exit record")
 
     def achieved(self) -> tuple[int, int | None, str]:
@@ -176,13 +187,19 @@ class AttemptMonitor:
         running_s = None if info is None else info.running_s(now)
         return None if running_s is None else now - running_s + self._experiment.blueprint.first_step_s
 
+    def _remember_supervisor(self) -> None:
+        """Have the journal know who supervises the attempt, for when its files cannot be read."""
+        found, attempt = self._files.supervisor(), self._experiment.state.attempt
+        if found is not None and attempt is not None and attempt.supervisor is None:
+            self._experiment.record(SupervisorSeen(self.number, found))
+
     def _type_again_if_swallowed(self) -> None:
         """Type the launch line once more where a shell's start-up swallowed it; it never launches twice."""
         now = self._experiment.clock()
-        if self._files.started.exists() or now - self._typed_at < SWALLOWED_AFTER_S:
+        if now < self._type_again_at or self._files.state() != "not_started" or self._files.started.exists():
             return
-        self._typed_at, self._typed_again = now, self._typed_again + 1
-        if self._typed_again <= MOST_TYPED_AGAIN and self._session.exists():
+        self._type_again_at = now + (now - self._waits_since)
+        if self._files.script.exists() and self._session.exists():
             type_launch_line(self._files, self._session)
 
     def _end_of_patience(self) -> float:
@@ -191,12 +208,34 @@ class AttemptMonitor:
         left_s = deadline_at - now if info is None else info.left_s(deadline_at, now)
         return now + left_s + LONGEST_END_S
 
-    def _is_hopeless(self, wake: Wake) -> bool:
-        """True if the attempt never came to life, or should be over by its deadline although nothing says
-        so."""
-        gave_up = wake.reason is WakeReason.SESSION_GONE or self._typed_again > MOST_TYPED_AGAIN
-        never_started = gave_up and self._files.state() == "not_started" and withdraw(self._files)
-        return never_started or self._experiment.clock() >= self._end_of_patience()
+    def _is_at_end(self, wake: Wake) -> bool:
+        """True if the attempt is over, never came to life, or should be over by its deadline although nothing
+        says so. Raises OSError where its folder cannot be read: then none of that is known."""
+        now = self._experiment.clock()
+        if wake.reason in (WakeReason.EXITED, WakeReason.LOST) or now >= self._end_of_patience():
+            self._files.check_readable()
+            return True
+        if self._files.state() != "not_started":
+            return False
+        if wake.reason is not WakeReason.SESSION_GONE and now - self._waits_since < SHELL_PATIENCE_S:
+            return False
+        self._files.check_readable()
+        if self._refuse_to_give_up() or not withdraw(self._files):
+            return False
+        if wake.reason is not WakeReason.SESSION_GONE:
+            self._never_ran = (
+                f"the shell in tmux session {self._session.name} has not come to its first command in "
+                f"{SHELL_PATIENCE_S:g} s (start-up files of the shell?)"
+            )
+        return True
+
+    def _refuse_to_give_up(self) -> str | None:
+        """Why what left no exit record goes on all the same, or None."""
+        if self._files.exit() is not None:
+            return None
+        is_unknown = self._files.supervisor() is None
+        lives = bool(members_of_attempt(self._attempt_id)) if is_unknown else self._files.state() == "running"
+        return guard.healthy_runs_are_not_given_up(lives, self._experiment.clock() >= self._end_of_patience())
 
     async def _sample_resources(self) -> None:
         while True:

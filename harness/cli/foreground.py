@@ -1,7 +1,8 @@
 """A run, or a sweep, in this terminal: its work, its live display, and what signals and Ctrl-C mean.
 
-SIGUSR1 (`harness stop`) ends a run. SIGTERM and SIGHUP let go of it: it trains on, `harness resume`
-goes on. Ctrl-C asks which of the two is meant; without a terminal, it lets go.
+SIGUSR1 (`harness stop`) ends a run. SIGTERM lets go of it: it trains on, `harness resume` goes on. A terminal
+that is gone (SIGHUP) hands it over to a tmux session of its own. Ctrl-C asks which is meant; without a
+terminal, it lets go.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.agent import approval, loop
+from harness.agent import approval, holding, loop
 from harness.agent.executor import Executor
 from harness.agent.policies import make_policy, playbook
 from harness.cli.console import ask_for, console, read_line, take_back
@@ -33,6 +34,7 @@ class Foreground:
     """Something at work in this terminal, until it ends or is let go of; `run` returns the exit status.
 
     Subclasses do the work, and say how it ended. `LET_GO`: the exit status after each signal that lets go.
+    `hands_over`: another process is to be started that goes on.
     """
 
     QUESTION: str
@@ -45,6 +47,7 @@ class Foreground:
         self._ask_to_stop = ask_to_stop
         self._asking = False
         self._let_go_status = 0
+        self.hands_over = False
         self._task: asyncio.Task[Verdict] | None = None
 
     async def work(self) -> "Verdict":
@@ -68,9 +71,10 @@ class Foreground:
             verdict = await self._task
         except asyncio.CancelledError:
             told = self.was_let_go(self._let_go_status)
-            self.progress.close()
-            if told:
-                console().print(told)
+            with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+                self.progress.close()
+                if told:
+                    console().print(told)
             return self._let_go_status
         finally:
             display.cancel()
@@ -82,9 +86,19 @@ class Foreground:
     def _listen(self) -> None:
         events = asyncio.get_running_loop()
         events.add_signal_handler(signal.SIGUSR1, self._ask_to_stop, "`harness stop`")
-        for signum in (signal.SIGTERM, signal.SIGHUP):
-            events.add_signal_handler(signum, self._let_go, self.LET_GO[signum])
+        events.add_signal_handler(signal.SIGTERM, self._let_go, self.LET_GO[signal.SIGTERM])
         events.add_signal_handler(signal.SIGINT, self._on_ctrl_c)
+
+        def hang_up(*_: object) -> None:
+            if not events.is_closed():
+                events.call_soon_threadsafe(self._hang_up)
+
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, hang_up)  # not the event loop's: it must outlive that
+
+    def _hang_up(self) -> None:
+        self.hands_over = True
+        self._let_go(self.LET_GO[signal.SIGHUP])
 
     def _let_go(self, status: int) -> None:
         self._let_go_status = status
@@ -128,7 +142,10 @@ class RunForeground(Foreground):
     QUESTION = (
         "Ctrl-C: [d]etach and leave it training, [s]top it and write the report, [Enter] go on watching? "
     )
-    LET_GO: ClassVar = {signum: 128 + signum for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    LET_GO: ClassVar = {
+        **{signum: 128 + signum for signum in (signal.SIGTERM, signal.SIGINT)},
+        signal.SIGHUP: 0,
+    }
     REPORT = "report.html"
 
     def __init__(self, experiment: "Experiment") -> None:
@@ -136,13 +153,14 @@ class RunForeground(Foreground):
         self.executor = Executor(experiment)
         super().__init__(experiment.dir, progress_for(self.executor), self.executor.ask_to_stop)
         self.executor.on_check = self._show_findings
+        self.executor.on_held = lambda why: self._show([why])
         self._shown_findings: set[str] = set()
         self._put_to_person: approval.OpenQuestion | None = None
 
     async def work(self) -> "Verdict":
         questions = asyncio.ensure_future(self._pass_on_questions())
         try:
-            return await loop.run(self.executor, self._policy())
+            return await holding.carry_through(self.executor, lambda: loop.run(self.executor, self._policy()))
         finally:
             questions.cancel()
 
@@ -153,8 +171,12 @@ class RunForeground(Foreground):
             self.executor.close()
 
     def was_let_go(self, status: int) -> str:
-        if self.experiment.state.verdict is None:
-            self.experiment.record(LetGo(status))
+        self.hands_over &= self.experiment.state.verdict is None
+        with contextlib.suppress(OSError):  # a full disk does not keep it
+            if self.experiment.state.verdict is None:
+                self.experiment.record(LetGo(status, self.hands_over))
+        if self.hands_over:
+            return "the terminal is gone: the run goes on in a tmux session of its own"
         return f"let go; the training goes on. `harness resume {self.dir}` watches it again"
 
     def said(self, verdict: "Verdict") -> tuple[list[str], str]:
@@ -177,8 +199,11 @@ class RunForeground(Foreground):
         if not fresh:
             return
         self._shown_findings |= set(fresh)
+        self._show(fresh)
+
+    def _show(self, lines: list[str]) -> None:
         self.progress.pause()
-        for line in fresh:
+        for line in lines:
             console().print(redact(line))
         self.progress.go_on()
 

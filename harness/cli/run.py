@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -171,29 +172,48 @@ def carry_on(experiment: "Experiment") -> NoReturn:
     from monitors.tmux import TmuxError
 
     with held(experiment, experiment.state.experiment_id, OSError, TmuxError, PatchError):
-        status = asyncio.run(RunForeground(experiment).run())
+        foreground = RunForeground(experiment)
+        status = asyncio.run(foreground.run())
+        if foreground.hands_over:
+            _hand_over(experiment)
     raise typer.Exit(status)
+
+
+def _hand_over(experiment: "Experiment") -> None:
+    """Let go of the run for good once another process watches it; where none can, watch on without a
+    terminal."""
+    try:
+        let_go(experiment, experiment.state.experiment_id)
+    except (typer.Exit, OSError):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        carry_on(type(experiment).open(experiment.dir))
 
 
 @contextmanager
 def held(owned: "Experiment | Sweep", identity: str, *troubles: type[Exception]) -> Iterator[None]:
     """While this process carries on with a run or a sweep, a person is told what happens; then it is let go
     of. `identity`: its id; `troubles`: what a person can put right, a clear end."""
-    way_on = f"what runs goes on running, and `harness resume {owned.dir}` goes on from here"
     notifier = _notifier(owned, identity)
     try:
         yield
     except troubles as error:
-        fail(f"{error}. Correct that: {way_on}", 1)
+        where = getattr(error, "filename", None)
+        what = f"{where}: {error.strerror}" if where and isinstance(error, OSError) else error
+        fail(f"{what}. Correct that: {_way_on(owned)}", 1)
     except typer.Exit:
         raise
     except Exception:
-        typer.echo(f"harness: this is a defect of the harness; {way_on}", err=True)
+        typer.echo(f"harness: this is a defect of the harness; {_way_on(owned)}", err=True)
         raise
     finally:
         with suppress(OSError):  # detaching has closed it
             owned.close()
         notifier.close()
+
+
+def _way_on(owned: "Experiment | Sweep") -> str:
+    folder = owned.journal.folder_now() or owned.dir
+    return f"what runs goes on running, and `harness resume {folder}` goes on from here"
 
 
 def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
@@ -242,7 +262,8 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
         _await_successor(owned, launch(spec), AttemptFiles(spec.attempt_dir))
     except (TmuxError, LaunchError, OSError) as error:
         fail(f"{error}; nothing is lost: `harness resume {folder}`")
-    typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")
+    with suppress(OSError):  # the terminal may be gone
+        typer.echo(f"running on in tmux session {name}; `harness show {folder}` looks at it")
 
 
 def _await_successor(owned: "Experiment | Sweep", session: "Session", files: "AttemptFiles") -> None:

@@ -48,7 +48,7 @@ def run_here(sweep: Sweep) -> NoReturn:
 
 
 class SweepForeground(Foreground):
-    """Runs a sweep to its end, or until it is let go of. `hands_over`: another process is to be started."""
+    """Runs a sweep to its end, or until it is let go of."""
 
     QUESTION = (
         "Ctrl-C: [d]etach and let the sweep go on by itself, [s]top it and report, [Enter] go on watching? "
@@ -59,7 +59,6 @@ class SweepForeground(Foreground):
     def __init__(self, sweep: Sweep, scheduler: Scheduler) -> None:
         super().__init__(sweep.dir, display_for(sweep), scheduler.ask_to_stop)
         self.sweep = sweep
-        self.hands_over = False
         self._scheduler = scheduler
 
     async def work(self) -> "Verdict":

@@ -68,6 +68,9 @@ def read(ended: AttemptEnd | None, stop_reason: str | None = None, stop_detail: 
         how = ended.detail or "no exit record"
         text = f"The machine or the supervisor went down with the training ({how})."
         return End("worker_died_opaque", "supervisor_lost", text, transient=True, is_final=True)
+    if ended.reason == "not_started":
+        text = f"The line that starts the training was never run: {ended.detail}."
+        return End("hang_no_output", "never_run", text, is_final=True)
     if ended.shortfall:
         text = f"The training failed although it seemed to end well: {ended.shortfall}."
         return End(ended.shortfall_family, "incomplete", text)

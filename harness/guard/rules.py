@@ -60,6 +60,12 @@ def healthy_runs_go_on(action: actions.Stop, observation: Observation) -> str | 
     return "the attempt is running and nothing shows that it cannot recover; wait for its end or its deadline"
 
 
+def healthy_runs_are_not_given_up(lives: bool, overdue: bool) -> str | None:
+    """Rule 1 where an attempt has left no exit record: while its processes live, only its deadline ends
+    it, whatever its files say."""
+    return "its processes live, and its deadline is not over" if lives and not overdue else None
+
+
 def edits_keep_the_science(action: actions.EditConfig, observation: Observation) -> str | None:
     """Rule 2: model, data, algorithm, lengths, batch, seed and protected keys stay as they are."""
     state = observation.state

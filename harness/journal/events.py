@@ -16,6 +16,7 @@ from harness.journal.order import Event, Order, Step
 from harness.options import RunOptions
 from harness.outcome import Outcome
 from harness.pending_changes import Change
+from monitors.files import SupervisorInfo
 
 VERSION = 2
 """Of the journal's format; a journal of another version is refused."""
@@ -26,7 +27,8 @@ Args = Mapping[str, Any]
 
 
 class Created(Event, kind="created", sets="begun"):
-    """The run begins. `policy`: who decides; `deadline_at`: when its time is used up."""
+    """The run begins. `policy`: who decides; `deadline_at`: when its time is used up. `folder`, `inode`,
+    `host`: where; by them a copy is told from the run itself."""
 
     experiment_id: str
     name: str
@@ -34,6 +36,9 @@ class Created(Event, kind="created", sets="begun"):
     policy: str
     blueprint: Blueprint
     version: int = VERSION
+    folder: str = ""
+    inode: int = 0
+    host: str = ""
 
 
 class OptionsGiven(Event, kind="options"):
@@ -70,6 +75,13 @@ class Detached(Event, kind="detached"):
     """The next owner runs in this tmux session."""
 
     session: str
+
+
+class Held(Event, kind="held", clears="acting calling"):
+    """Nothing is begun for now, since a disk or a folder cannot be used; what had begun is done once more.
+    `reason` is "" when that is over."""
+
+    reason: str
 
 
 class StopAsked(Event, kind="stop_asked"):
@@ -266,6 +278,13 @@ class Reported(ActionResult, kind="reported", needs="collected", sets="reported"
 
 
 # --- what befell a training -----------------------------------------------------------------------------
+
+
+class SupervisorSeen(Event, kind="supervisor_seen", needs="running"):
+    """Who supervises the attempt: from now on that process says whether it lives, whatever files say."""
+
+    attempt: int
+    supervisor: SupervisorInfo
 
 
 class AttemptEvent(Event, kind="event", needs="launched"):

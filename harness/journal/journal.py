@@ -15,6 +15,7 @@ import socket
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -220,6 +221,22 @@ class Journal:
     def of(self, kind: type[E]) -> Iterator[E]:
         """The events of this class, in order."""
         return events_of(self.entries, kind)
+
+    def is_in_place(self) -> bool:
+        """True if the file at `path` is still this one. Raises OSError where there is none."""
+        return os.path.samestat(self.path.stat(), os.fstat(self._fd))
+
+    def folder_now(self) -> Path | None:
+        """The folder that the file is in, also where that was moved; None where it was deleted, or is on a
+        disk that is not mounted."""
+        with suppress(OSError):  # it may be closed, too
+            found = Path(f"/proc/self/fd/{self._fd}").readlink()
+            if os.path.samestat(found.stat(), os.fstat(self._fd)):
+                return found.parent
+        return None
+
+    def is_deleted(self) -> bool:
+        return os.fstat(self._fd).st_nlink == 0
 
     def close(self) -> None:
         os.close(self._fd)

@@ -77,9 +77,16 @@ class Recorded(Generic[State]):
         """Append to the journal, durably, and fold the entry into `state`."""
         entry = self.journal.append(event)
         self.state = self.FOLD.apply(self.state, entry)
+        self._notify(entry)
+        return entry
+
+    def tell(self, event: Event) -> None:
+        """Tell the listeners of what cannot be recorded now."""
+        self._notify(Entry(len(self.journal.entries) + 1, self.clock(), event))
+
+    def _notify(self, entry: Entry) -> None:
         for listener in self.listeners:
             listener(self.state, entry)
-        return entry
 
     def write_finish_flag(self, content: Mapping[str, Any]) -> None:
         """The last file of the folder, in one atomic step."""

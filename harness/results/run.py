@@ -23,7 +23,7 @@ from monitors.rules import AlarmKind
 _SHOWN = {
     *get_args(AlarmKind),
     *("first_step", "hang", "log_lost", "plateau", "disk_low", "session_gone"),
-    *("first_step_timeout", "error_line"),
+    *("first_step_timeout", "error_line", "folder_gone"),
 }
 _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
     events.Owner: lambda event: ("resumed", f"the harness was started again (process {event.pid})"),
@@ -31,6 +31,7 @@ _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
     model.Consulted: lambda event: ("language model done", f"{event.why} ({event.topic})"),
     events.Approved: lambda event: ("approved by a person", f"{event.action} ({event.by})"),
     events.Denied: lambda event: ("refused by a person", f"{event.action} ({event.by})"),
+    events.Held: lambda event: ("held", event.reason or "over: the run goes on"),
     events.StopAsked: lambda event: ("stop asked", f"by {event.by}"),
     model.ModelUnavailable: lambda event: ("model not available", f"the playbook decides: {event.why}"),
     events.ActionFailed: lambda event: ("harness error", event.error),

@@ -11,6 +11,7 @@ from harness.journal.events import (
     VERSION,
     Detached,
     Finish,
+    Held,
     JournalRepaired,
     LetGo,
     Owner,
@@ -77,12 +78,6 @@ class RunLeftOut(Event, kind="not_run", bars="running:{event.run} over:{event.ru
     reason: str
 
 
-class Held(Event, kind="held"):
-    """Nothing is started for now; `reason` is "" when that is over."""
-
-    reason: str
-
-
 class Closing(Event, kind="closing"):
     """No run is started any more; those that run go on. `budget`: because the budget is used up."""
 
@@ -109,9 +104,9 @@ class SweepReported(Event, kind="reported", bars="running"):
     error: str = ""
 
 
-_SHARED = (Owner, JournalRepaired, StopAsked, LetGo, Detached, Finish)
+_SHARED = (Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Finish)
 _OWN = (
-    *(CanaryPassed, RunStarted, RunEnded, MetricNamed, RunMeasured, RunLeftOut, Held, Closing, Drifted),
+    *(CanaryPassed, RunStarted, RunEnded, MetricNamed, RunMeasured, RunLeftOut, Closing, Drifted),
     Narrated,
 )
 SWEEP = Order(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import journal
 from harness.codec import decode
-from harness.journal.events import AttemptEvent, LetGo, OptionsGiven, Owner
+from harness.journal.events import AttemptEvent, Held, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
 from harness.sweep.events import Closing, MetricNamed, RunEnded, RunMeasured, RunStarted
@@ -171,7 +171,7 @@ class RunSupervisor:
     def _done(self, run: str) -> int:
         """How much has happened in the run, by its own journal; who looked after it does not count."""
         entries = _entries(self._journal(run))
-        return sum(not isinstance(entry.event, Owner | OptionsGiven | LetGo) for entry in entries)
+        return sum(not isinstance(entry.event, Owner | OptionsGiven | LetGo | Held) for entry in entries)
 
 
 def _entries(path: Path) -> Sequence[journal.Entry]:

@@ -10,11 +10,11 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.journal.events import StopAsked
+from harness.journal.events import Held, StopAsked
 from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
 from harness.sweep.ending import SUCCESSES, Reporter, finish
-from harness.sweep.events import CanaryPassed, Closing, Held, RunLeftOut, RunStarted
+from harness.sweep.events import CanaryPassed, Closing, RunLeftOut, RunStarted
 from harness.sweep.hosts import Host, Lease, NeverFitsError
 from harness.sweep.run_supervisor import RunSupervisor
 from harness.sweep.state import RunState, Sweep, usual_s

@@ -1,12 +1,17 @@
 """Result folders: which one a new run gets, and who can read what is in it."""
 
+import os
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness import experiment, index
+from harness import experiment, index, journal
 from harness.blueprint import Blueprint, read
+from harness.experiment import Experiment
+from harness.options import RunOptions
 from harness.outcome import Outcome
 from tests.harness.runs import record
 
@@ -65,3 +70,54 @@ def test_the_copy_of_the_blueprint_is_private(plan: Blueprint) -> None:
     run = experiment.create(plan)
     run.close()
     assert (run.dir / "blueprint.md").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "what", ["copy", "move", "move to another disk", "finished copy", "back from a backup"]
+)
+def test_a_copy_of_a_run_is_told_from_a_run_that_was_moved(plan: Blueprint, what: str) -> None:
+    run = experiment.create(plan)
+    if what == "finished copy":
+        record(run, "finish", outcome="succeeded", reason="why")
+    run.close()
+    there = plan.result_dir.with_name("there")
+    if what == "move":
+        plan.result_dir.rename(there)
+    else:
+        shutil.copytree(plan.result_dir, there)
+    if what in ("move to another disk", "back from a backup"):
+        shutil.rmtree(plan.result_dir)
+    if what == "back from a backup":
+        there = there.rename(plan.result_dir)
+    if what == "copy":
+        with pytest.raises(experiment.CopiedRunError, match=f"a copy of {plan.result_dir}"):
+            Experiment.open(there)
+    else:
+        Experiment.open(there).close()
+
+
+def test_two_runs_do_not_begin_in_one_folder(plan: Blueprint) -> None:
+    """Both had found it empty; the first has begun, and is gone, before the second gets its lock."""
+    first = experiment.create(plan)
+    first.close()
+    with pytest.raises(experiment.ExperimentUnfinishedError, match="harness resume"):
+        experiment.begin(plan, first.dir, RunOptions())
+    assert len(journal.read(first.dir / "journal.jsonl")) == 3
+
+
+@pytest.mark.parametrize(("below", "refused"), [("", True), ("plan", True), ("other", False)])
+def test_no_run_starts_where_a_training_still_runs_whose_journal_is_gone(
+    plan: Blueprint, below: str, refused: bool
+) -> None:
+    folder = plan.result_dir / below
+    folder.mkdir(parents=True)
+    (plan.result_dir / "something").touch()
+    trains = {**os.environ, "HARNESS_ATTEMPT_DIR": str(folder / "attempts" / "01")}
+    with subprocess.Popen(["sleep", "60"], env=trains) as training:
+        if refused:
+            with pytest.raises(experiment.StillTrainingError, match=f"still runs in {folder}"):
+                experiment.create(plan)
+        else:
+            experiment.create(plan).close()
+        training.kill()
+    assert not (folder / "journal.jsonl").exists()

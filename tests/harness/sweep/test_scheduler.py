@@ -10,9 +10,9 @@ import pytest
 
 from harness.blueprint import read
 from harness.journal import Entry, Event, Journal
-from harness.journal.events import AttemptEvent, Created, Intent, Launched
+from harness.journal.events import AttemptEvent, Created, Held, Intent, Launched
 from harness.state import Verdict
-from harness.sweep.events import Held, RunStarted, SweepReported
+from harness.sweep.events import RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
