@@ -22,10 +22,9 @@ from harness.config.edit import Scalar
 from harness.config.reader import text_of
 from harness.config.training import TrainingConfig
 from harness.metric_files import remember
-from harness.options import RunOptions
 from harness.pending_changes import PendingChanges, diff
 from monitors.files import AttemptFiles
-from monitors.launch import LaunchSpec, environment_of_caller
+from monitors.launch import LaunchSpec
 
 GRACE_S = 20.0
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
@@ -35,9 +34,9 @@ LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that
 class LaunchRequest:
     """What was decided about one launch.
 
-    `previous`: the attempt before it, None for the first. `draft`: what is changed for it. `environment`:
-    variables set by repairs, of this launch and of those before. `hidden`: variables of the caller that
-    the training is not given. `arguments`: keys that the command sets, with other values. `codebase`: the
+    `variables`: those of the run (`harness.environment`). `previous`: the attempt before it, None for the
+    first. `draft`: what is changed for it. `environment`: variables set by repairs, of this launch and of
+    those before. `arguments`: keys that the command sets, with other values. `codebase`: the
     working directory, which is a private copy where code is patched; then `code_diff` is what this draft
     changed in command and code, and `relocate` points the command into the copy. `limits`: those that
     repairs have raised.
@@ -47,7 +46,7 @@ class LaunchRequest:
     attempt_id: str
     deadline_uptime: float
     codebase: Path
-    hidden: frozenset[str] = RunOptions().hidden
+    variables: Mapping[str, str]
     previous: AttemptFiles | None = None
     draft: PendingChanges = field(default_factory=PendingChanges)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -118,16 +117,15 @@ def uses_config(plan: Blueprint) -> bool:
 def environment(
     plan: Blueprint,
     files: AttemptFiles,
-    hidden: frozenset[str],
+    variables: Mapping[str, str],
     repairs: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The variables of the training: the caller's own without the `hidden` ones, and those that repairs have
+    """The variables of the training: those of the run (`harness.environment`), and those that repairs have
     set.
 
     The plan's interpreter comes first on PATH, so that a bare `python` in the command is the right one.
     """
-    wanted = {name: value for name, value in environment_of_caller().items() if name not in hidden}
-    bin_dir = plan.venv_exe.parent
+    wanted, bin_dir = dict(variables), plan.venv_exe.parent
     wanted["PATH"] = f"{bin_dir}{os.pathsep}{wanted.get('PATH', os.defpath)}"
     if (bin_dir.parent / "pyvenv.cfg").exists():
         wanted["VIRTUAL_ENV"] = str(bin_dir.parent)
@@ -185,7 +183,7 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
         session_name=request.session,
         command=unattended(request.relocate(command(plan, config, request.arguments))),
         cwd=request.codebase,
-        env=environment(plan, files, request.hidden, request.environment),
+        env=environment(plan, files, request.variables, request.environment),
         prepare=_at_home(plan, request, plan.prepare_command),
         cleanup=_at_home(plan, request, plan.cleanup_command),
         deadline_uptime=request.deadline_uptime,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import index, journal
+from harness.environment import known_secrets
 from harness.errors import UserError
 from harness.results.leading import Leading
 from harness.state import ExperimentState
@@ -81,13 +82,19 @@ class OpenedRun:
         """What the journal says."""
         return index.load_state(self.dir)
 
+    def _clean(self, text: str) -> str:
+        """Text of the run without secrets."""
+        from harness.results.text import clean
+
+        return clean(text, known_secrets(self.dir))
+
     @property
     def name(self) -> str:
         return self.state.name
 
     @property
     def purpose(self) -> str:
-        return self.state.blueprint.purpose
+        return self._clean(self.state.blueprint.purpose)
 
     @property
     def outcome(self) -> str:
@@ -169,7 +176,7 @@ class OpenedRun:
         for attempt in self.state.attempts:
             row = {"number": attempt.number, "why": attempt.why, "launched_at": attempt.launched_at}
             row |= {key: getattr(attempt.ended, key, None) for key in _ENDS}
-            rows.append({**row, "cause": attempt.diagnosis.cause if attempt.diagnosis else None})
+            rows.append({**row, "cause": self._clean(attempt.diagnosis.cause) if attempt.diagnosis else None})
         columns = ["number", "why", "launched_at", *_ENDS, "cause"]
         table = pd.DataFrame(rows, columns=columns).set_index("number")
         for column in ("launched_at", "ended_at"):

@@ -21,10 +21,11 @@ from typing import Any
 
 from harness.agent.approval import OpenQuestion
 from harness.atomic_write import append_lines, write_json
+from harness.environment import known_secrets
 from harness.errors import UserError
 from harness.journal import Entry
 from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish, Held
-from harness.redaction import redact, secret_values
+from harness.redaction import redact
 from harness.templating import render
 from harness.wording import shortened, time_text
 from monitors.launch import state_home
@@ -54,7 +55,7 @@ class MessageSender:
         try:
             title, body, kind = message(self._folder, state, entry)
             if title and self._addresses:
-                known = (*self._addresses, *secret_values(os.environ))
+                known = known_secrets(self._folder, more=self._addresses)
                 self._send(
                     self._addresses, redact(title, known), shortened(redact(body, known), LONGEST_BODY), kind
                 )

@@ -24,7 +24,7 @@ class Change:
     """One thing that differs from the attempt before. `what`: a dotted key, a variable, a file, or what was
     done beside. `remedy`: the built-in repair that it belongs to, "" for any other."""
 
-    kind: str  # "config" | "removed" | "argument" | "environment" | "code" | "package" | "freed" | "limit"
+    kind: str  # "config", "removed", "argument", "environment", "secret", "code", "package", "freed", "limit"
     what: str
     old: Scalar
     new: Scalar

@@ -211,6 +211,12 @@ def _barred(action: str, args: Mapping[str, Any]) -> str:
     return f"{action} {json.dumps(change, sort_keys=True)}"
 
 
+def _launched(state: ExperimentState, event: events.Launched, _: Entry) -> ExperimentState:
+    draft = state.attempts[-1].draft
+    draft = replace(draft, changes=(*draft.changes, *event.differs))
+    return _with_attempt(state, launched_at=event.launched_at, checkpoint=event.checkpoint, draft=draft)
+
+
 def _attempt_event(state: ExperimentState, event: events.AttemptEvent, _: Entry) -> ExperimentState:
     attempt = state.attempt
     if attempt is None or event.attempt != attempt.number or event.event != "first_step":
@@ -240,9 +246,7 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     events.ChangePrepared: _change_prepared,
     events.Prepared: lambda state, event, _: replace(state, prepared=True),
     events.Checked: lambda state, event, _: replace(state, checked=event),
-    events.Launched: lambda state, event, _: _with_attempt(
-        state, launched_at=event.launched_at, checkpoint=event.checkpoint
-    ),
+    events.Launched: _launched,
     events.Waited: lambda state, event, _: _with_attempt(state, ended=event.ended) if event.ended else state,
     events.Stopped: lambda state, event, _: _with_attempt(
         state, ended=event.ended, stop_reason=event.why, stop_detail=event.detail

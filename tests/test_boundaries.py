@@ -25,6 +25,7 @@ ROOMS = (
         "redaction",
         "atomic_write",
         "codec",
+        "environment",
         "templating",
         "self_command",
         "config",

@@ -4,12 +4,12 @@ In: lines of files that anybody may have written. Out: at most LONGEST_TEXT char
 before cutting, and over whole lines, so that no cut can leave half a secret standing.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from harness.redaction import MASK, redact, secret_values
+from harness.environment import known_secrets
+from harness.redaction import MASK, Secrets, redact
 from monitors.logs import Line, LogReader, clean
 
 LONGEST_TEXT = 8_000
@@ -46,17 +46,11 @@ class PrivateKeys:
         return text[: begins.start()] + MASK if begins is not None else text
 
 
-def known_secrets() -> tuple[str, ...]:
-    """The secrets in our own environment, line by line."""
-    values = secret_values(os.environ)
-    return tuple(part for value in values for part in map(str.strip, value.split("\n")) if len(part) >= 8)
-
-
-def masked(lines: Iterable[str]) -> list[str]:
+def masked(lines: Iterable[str], known: Secrets | None = None) -> list[str]:
     """The lines as they may be shown, as many as there were: cleaned first, so that no invisible character
-    keeps a secret from being recognised, then masked."""
-    keys = PrivateKeys()
-    return redact("\n".join(keys.mask(plain(line)) for line in lines), known_secrets()).split("\n")
+    keeps a secret from being recognised, then masked. `known`: by default those of our own environment."""
+    keys, known = PrivateKeys(), known_secrets() if known is None else known
+    return redact("\n".join(keys.mask(plain(line)) for line in lines), known).split("\n")
 
 
 def plain(text: str) -> str:
@@ -69,12 +63,12 @@ def plain(text: str) -> str:
     )
 
 
-def of_text(text: str) -> list[str]:
+def of_text(text: str, known: Secrets | None = None) -> list[str]:
     """The lines of a text, ready to be shown."""
-    return masked(text.rstrip("\n").split("\n"))
+    return masked(text.rstrip("\n").split("\n"), known)
 
 
-def of_file(path: Path, first: int, count: int) -> tuple[list[str], int]:
+def of_file(path: Path, first: int, count: int, known: Secrets | None = None) -> tuple[list[str], int]:
     """Up to `count` lines of a text file from line `first` on, ready to be shown, and how many it has in all.
 
     Lines before them are masked with them, because they may say that these are a secret.
@@ -85,7 +79,7 @@ def of_file(path: Path, first: int, count: int) -> tuple[list[str], int]:
         total = line.number
         if start <= total < first + count:
             lines.append(line.text)
-    return masked(lines)[first - start :] if lines else [], total
+    return masked(lines, known)[first - start :] if lines else [], total
 
 
 def lines_of(reader: LogReader) -> Iterator[Line]:

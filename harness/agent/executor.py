@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
-from harness import actions, launching
+from harness import actions, environment, launching
 from harness.agent import disk_access
 from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
@@ -24,7 +24,7 @@ from harness.experiment import Experiment
 from harness.journal import events
 from harness.journal.events import ActionResult
 from harness.observation import Observation
-from harness.pending_changes import PREPARING
+from harness.pending_changes import PREPARING, Change
 from harness.redaction import redact
 from harness.repair import apply_changes, patched_code, repair_plan
 from harness.results.narrative import sections
@@ -135,9 +135,9 @@ class Executor:
         from harness.results.provenance import gather
 
         plan = self.experiment.blueprint
-        facts = gather(plan.codebase_dir, plan.venv_exe, plan.yaml_path, plan.launch_command)
-        write_json(self.experiment.dir / "provenance.json", facts)
-        (self.experiment.dir / "attempts").mkdir(mode=0o700, exist_ok=True)
+        kept = environment.begin(self.experiment.dir, self.experiment.state.options.hidden)
+        facts = gather(plan.codebase_dir, plan.venv_exe, plan.yaml_path, plan.launch_command, kept.names)
+        write_json(self.experiment.dir / "provenance.json", facts, mode=0o600)
         return events.Prepared()
 
     async def _check(self, action: actions.Check) -> events.Checked:
@@ -157,7 +157,11 @@ class Executor:
             launch(spec)
         command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
         command = apply_changes.relocated(self.experiment, command)
-        return events.Launched(self.experiment.clock(), command, checkpoint)
+        differs = tuple(
+            Change("secret", name, before, now, "the shell that resumed the run has it so")
+            for name, before, now in environment.differences(self.experiment.dir, action.attempt)
+        )
+        return events.Launched(self.experiment.clock(), command, checkpoint, differs)
 
     async def _wait(self, action: actions.Wait) -> events.Waited:
         attempt = self._attempt()
@@ -221,13 +225,13 @@ class Executor:
         except Exception:  # noqa: BLE001, a run does not end for words about its failure
             _log.warning("what to do cannot be said", exc_info=True)
         if files.dir.exists():
-            write_json(files.dir / "diagnosis.json", encode(found))
+            write_json(files.dir / "diagnosis.json", encode(found), mode=0o600)
         preferred = await asyncio.to_thread(lessons.preferred, found)
         repairs = await asyncio.to_thread(repair_plan.repairs, self.experiment, found, preferred)
         return events.Diagnosed(replace(found, repairs=repairs))
 
     async def _note(self, action: actions.Note) -> events.Noted:
-        return events.Noted(redact(action.text))
+        return events.Noted(redact(action.text, environment.known_secrets(self.experiment.dir)))
 
     async def _write_report_section(self, action: actions.WriteReportSection) -> events.SectionWritten:
         evidence = self._citable()
@@ -264,7 +268,8 @@ class Executor:
         if any(attempt.diagnosis for attempt in state.attempts):
             from harness import lessons
 
-            await asyncio.to_thread(lessons.learn, state, self.experiment.clock())
+            known = environment.known_secrets(self.experiment.dir)
+            await asyncio.to_thread(lessons.learn, state, self.experiment.clock(), known)
         self.experiment.record(events.Finish(action.outcome, action.reason))
 
     def seal(self) -> None:
@@ -274,7 +279,7 @@ class Executor:
 
         if (self.experiment.dir / "finish.flag").exists():
             return
-        flag = run_flag(self.experiment.state)
+        flag = run_flag(self.experiment.state, environment.known_secrets(self.experiment.dir))
         self.experiment.write_finish_flag({**flag, "manifest": vouched_for(self.experiment.dir)})
 
     def close(self) -> None:

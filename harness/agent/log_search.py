@@ -14,7 +14,8 @@ from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from harness.agent.excerpts import NotShownError, PrivateKeys, known_secrets, lines_of
+from harness.agent.excerpts import NotShownError, PrivateKeys, lines_of
+from harness.environment import known_secrets
 from harness.redaction import redact
 from monitors.logs import LogReader
 
@@ -105,7 +106,7 @@ def search_here(log: Path, pattern: str, around: int, most: int) -> Found:
 
 
 def _scan(log: Path, regex: re.Pattern[str], around: int, most: int) -> Found:
-    reader, keys, secrets = LogReader(log), PrivateKeys(), known_secrets()
+    reader, keys, secrets = LogReader(log), PrivateKeys(), known_secrets(log.parents[2])
     offset, skipped = _tail(log)
     reader.start_at(offset, skipped)
     found = Found(skipped=skipped)

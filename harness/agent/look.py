@@ -14,7 +14,6 @@ from harness.agent.excerpts import (
     NotShownError,
     cut,
     fitted,
-    known_secrets,
     masked,
     numbered,
     of_file,
@@ -22,6 +21,7 @@ from harness.agent.excerpts import (
     plain,
 )
 from harness.config.edit import ConfigEditError
+from harness.environment import known_secrets
 from harness.experiment import Experiment
 from harness.guard import file_access
 from harness.journal.events import Looked
@@ -41,7 +41,7 @@ def look(action: actions.Action, experiment: Experiment) -> Looked:
         why = str(error)
     except OSError as error:
         why = f"this cannot be read: {error.strerror}"
-    return Looked(action.kind, error=plain(redact(cut(why, 1_000), known_secrets())))
+    return Looked(action.kind, error=plain(redact(cut(why, 1_000), known_secrets(experiment.dir))))
 
 
 def _blueprint(action: actions.ReadBlueprint, experiment: Experiment) -> str:
@@ -61,14 +61,14 @@ def _config(action: actions.ReadConfig, experiment: Experiment) -> str:
             "there is no config: the command of this experiment reads none that the harness knows of "
             "(read_blueprint shows it)"
         )
-    return fitted("", of_text(text), lambda index: f"from line {index + 1} on")
+    return fitted("", of_text(text, known_secrets(experiment.dir)), lambda index: f"from line {index + 1} on")
 
 
 def _whole(name: str, experiment: Experiment, missing: str) -> str:
     path = experiment.dir / name
     if not path.exists():
         raise NotShownError(missing)
-    lines = of_text(path.read_text(encoding="utf-8", errors="replace"))
+    lines = of_text(path.read_text(encoding="utf-8", errors="replace"), known_secrets(experiment.dir))
     return fitted("", lines, lambda index: f"ask read_file for {name} with first_line={index + 1}")
 
 
@@ -77,7 +77,7 @@ def _file(action: actions.ReadFile, experiment: Experiment) -> str:
     path = disk_access.resolve_reading(action.path, experiment.dir, codebase)
     roots = (root for root in (experiment.dir.resolve(), codebase.resolve()) if path.is_relative_to(root))
     name = str(path.relative_to(next(roots)))
-    lines, total = of_file(path, first, action.lines)
+    lines, total = of_file(path, first, action.lines, known_secrets(experiment.dir))
     if not lines:
         raise NotShownError(f"{name} has {total} lines, so nothing stands at line {first}")
     last = first + len(lines) - 1
@@ -101,7 +101,7 @@ def _pane(action: actions.ReadPane, experiment: Experiment) -> str:
             return "ask again for fewer"
         return f"ask read_file for {name} with first_line={numbers[index]}"
 
-    shown = numbered(masked(line.text for line in lines), numbers)
+    shown = numbered(masked((line.text for line in lines), known_secrets(experiment.dir)), numbers)
     return fitted(f"the last lines of {name}", shown, further, _PANE_HEAD)
 
 
@@ -109,7 +109,7 @@ def _search(action: actions.SearchLog, experiment: Experiment) -> str:
     log, name = _log(action.attempt, experiment)
     found = log_search.search(log, action.pattern, action.around, action.most)
     numbers = [number for number, _, _ in found.lines]
-    lines = numbered(masked(text for _, text, _ in found.lines), numbers)
+    lines = numbered(masked((text for _, text, _ in found.lines), known_secrets(experiment.dir)), numbers)
     shown: list[str] = []
     for place, (number, _, hit) in enumerate(found.lines):
         if place and number != numbers[place - 1] + 1:
@@ -132,7 +132,7 @@ def _metrics(action: actions.MetricsSummary, experiment: Experiment) -> str:
     if not names:
         known = ", ".join(map(metric_table.shown_name, metric_table.choose(metrics, ())))
         raise NotShownError(f"attempt {number} has no metric of that name; it has {known}")
-    rows = masked(metric_table.rows(metrics, names))
+    rows = masked(metric_table.rows(metrics, names), known_secrets(experiment.dir))
     title = f"attempt {number}: {metric_table.title(metrics)}"
     return fitted(title, rows, lambda index: "ask for fewer metrics with metrics=…", 1.0)
 

@@ -16,6 +16,7 @@ from harness.agent import view
 from harness.agent.llm import LlmPolicy
 from harness.agent.playbook import Playbook
 from harness.blueprint.types import Blueprint
+from harness.environment import remembered
 from harness.journal import Entry, Event
 from harness.journal.events import Intent, Refused
 from harness.journal.model_events import (
@@ -109,6 +110,7 @@ class _Past:
         self.state = fold(entries)
         self.journal = self
         self.differences: list[str] = []
+        self.known = remembered(result_dir)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -135,7 +137,7 @@ class _Past:
         reserved = self._next(LlmReserved)
         if reserved is None:
             raise LimitReachedError("no call was made here")
-        if request_hash(redacted_request(request)) != reserved.request:
+        if request_hash(redacted_request(request, self.known)) != reserved.request:
             self.differences.append(
                 "the prompt is not the one that was sent (or secrets of that day's environment were masked)"
             )

@@ -1,6 +1,5 @@
 """`harness compare`: what can honestly be said about several runs, in a table or as a report of its own."""
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -100,11 +99,11 @@ _POINTS = {"point": "short", "differs in": "label", "seeds": "seeds", "mean": "m
 
 
 def _show(comparison: "Comparison") -> None:
-    from harness.redaction import secret_values
+    from harness.environment import known_secrets
     from harness.results.sweeps.tables import build_page
     from harness.results.text import clean_tree
 
-    view = build_page(clean_tree(comparison, secret_values(os.environ)), Path.cwd())
+    view = build_page(clean_tree(comparison, known_secrets(*comparison.study.remembering)), Path.cwd())
     out = partial(console().print, markup=False, soft_wrap=False)
     out(view["verdict"], style="bold")
     for line in view["found"]:

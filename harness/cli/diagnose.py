@@ -56,12 +56,15 @@ def diagnose(
     Exit status: 0 a cause was found or nothing failed, 1 it is unknown, 2 the log cannot be read.
     """
     from harness.diagnosis.signatures import families
+    from harness.environment import known_secrets
+    from harness.results.text import clean_tree
 
     if list_families:
         for name, meaning in families().items():
             typer.echo(f"{name}: {meaning}")
         return
-    found = _diagnosis(log, config, status)
+    around = [] if log is None or not log.exists() else [log, *log.resolve().parents[:3]]
+    found = clean_tree(_diagnosis(log, config, status), known_secrets(*around))
     if json_output:
         print_json(as_json(found))
     else:
@@ -70,16 +73,13 @@ def diagnose(
 
 
 def as_json(found: "Diagnosis") -> dict[str, Any]:
-    """What `--json` prints; secrets masked. The `file` of a line is named where it is not the log."""
-    from harness.redaction import redact
-
+    """What `--json` prints. The `file` of a line is named where it is not the log."""
     return {
         "family": found.family,
         "signature": found.signature,
-        "cause": redact(found.cause),
+        "cause": found.cause,
         "evidence": [
-            {"line": each.line, "text": redact(each.text)}
-            | ({"file": each.file} if each.file in OTHER_FILES else {})
+            {"line": each.line, "text": each.text} | ({"file": each.file} if each.file in OTHER_FILES else {})
             for each in found.evidence
         ],
         "transient": found.transient,
@@ -89,7 +89,7 @@ def as_json(found: "Diagnosis") -> dict[str, Any]:
             | ({"by_hand": each.by_hand} if each.by_hand else {})
             for each in found.what_to_do
         ],
-        "also": [{**asdict(each), "cause": redact(each.cause)} for each in found.also],
+        "also": [asdict(each) for each in found.also],
     }
 
 
@@ -117,7 +117,9 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "Di
 def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
     from harness import index
     from harness.diagnosis import Diagnosis, diagnose
+    from harness.environment import known_secrets
     from harness.repair import advice
+    from harness.results.text import clean_tree
     from monitors.files import AttemptFiles
 
     try:
@@ -136,7 +138,8 @@ def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
         return Diagnosis(NO_FAILURE, None, f"{state.name} {how}: {told}.", confidence=1.0)
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
     found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
-    return advice.of_run(found, state, _text(config) or advice.config_of(files))
+    found = advice.of_run(found, state, _text(config) or advice.config_of(files))
+    return clean_tree(found, known_secrets(folder))
 
 
 def _end_of(files: "AttemptFiles") -> "AttemptEnd | None":

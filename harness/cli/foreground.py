@@ -18,6 +18,7 @@ from harness.agent.executor import Executor
 from harness.agent.policies import make_policy, playbook
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
+from harness.environment import known_secrets
 from harness.journal.events import Checked, CopyKept, LetGo, Reported
 from harness.outcome import Outcome
 from harness.redaction import redact
@@ -126,14 +127,14 @@ class Foreground:
         self.progress.go_on()
 
     def _say_how_it_ended(self, verdict: "Verdict") -> None:
-        out = console()
+        out, known = console(), known_secrets(self.dir)
         (first, *others), error = self.said(verdict)
         style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
-        out.print(f"\n{first}", style=style)
+        out.print(f"\n{redact(first, known)}", style=style)
         for line in others:
-            out.print(f"  {line}")
+            out.print(f"  {redact(line, known)}")
         trouble = f"the report could not be built ({error}): `harness report {self.dir}`"
-        out.print(trouble if error else f"report: {self.dir / self.REPORT}")
+        out.print(redact(trouble, known) if error else f"report: {self.dir / self.REPORT}")
 
 
 class RunForeground(Foreground):
@@ -204,7 +205,7 @@ class RunForeground(Foreground):
     def _show(self, lines: list[str]) -> None:
         self.progress.pause()
         for line in lines:
-            console().print(redact(line))
+            console().print(redact(line, known_secrets(self.dir)))
         self.progress.go_on()
 
     def _policy(self) -> "Policy":

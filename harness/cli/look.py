@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,17 +76,18 @@ def _show_run(folder: Path, json_output: bool) -> None:
     from harness.cli import tree
     from harness.cli.progress import model_use
     from harness.cli.standing import standing
-    from harness.results.text import one_line
+    from harness.environment import known_secrets
+    from harness.results.text import clean_tree, one_line
     from harness.state import fold
 
-    row, report = tree.run_row(folder), folder / "report.html"
+    row, report, known = tree.run_row(folder), folder / "report.html", known_secrets(folder)
     entries = journal.read(folder / "journal.jsonl") if "error" not in row else []
     state = fold(entries) if entries else None
     attempts = _attempts(state) if state is not None else []
     if state is not None and "now" not in row:
         row["now"] = standing(folder, state.blueprint, state.attempt, entries, time.time())
     if json_output:
-        print_json({**tree.as_json(row), "attempts": attempts})
+        print_json(clean_tree({**tree.as_json(row), "attempts": attempts}, known))
         return
     print_facts(
         *(row["name"], row["state"], "console/run.txt.j2"),
@@ -97,7 +99,7 @@ def _show_run(folder: Path, json_output: bool) -> None:
         limit_s=state.deadline_at - time.time() if state is not None else None,
         report=report if report.exists() else None,
         duration=duration,
-        line=one_line,
+        line=partial(one_line, known=known),
     )
     if state is not None and state.asks:
         from harness.agent import approval

@@ -53,7 +53,6 @@ def figures(executor: "Executor") -> dict[str, str]:
         "elapsed": duration(now - state.created_at),
         "limit": duration(limit_s),
         "model": model_use(state.llm),
-        "last line": "",
     }
     if attempt is not None:
         shown |= {"attempt": str(attempt.number), "session": attempt.session}
@@ -62,7 +61,7 @@ def figures(executor: "Executor") -> dict[str, str]:
     rows, total = monitor.watch.rows, monitor.total
     of_total = f" of {total}" if total else ""
     leading = leading_metric(state.blueprint, rows.values)
-    shown |= {"last line": monitor.watch.last_line, "validations": str(len(rows.pass_rates))}
+    shown |= {"validations": str(len(rows.pass_rates))}
     shown |= {"position": f"{rows.where}{of_total}" if rows.count else UNKNOWN}
     shown |= {"training": _training(rows, leading), "leading": _leading(rows, leading)}
     if leading is not None and is_validation(leading.name):
@@ -133,7 +132,7 @@ class _Look:
         if time.monotonic() >= self._next:
             found = of_experiment(self._executor.experiment)
             self._shown = {"course": sparkline(found.values), "uses": found.use_text}
-            self._shown["alarms"] = "; ".join(found.alarms)
+            self._shown |= {"alarms": "; ".join(found.alarms), "last line": found.last_line}
             self._next = time.monotonic() + LOOK_EVERY_S
         return self._shown
 

@@ -6,6 +6,7 @@ The sentences are those of `plan.txt.j2` and `status.txt.j2`: one fact a line, i
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from harness import journal
 from harness.cli import tree
 from harness.cli.console import console, facts, print_facts, print_json
 from harness.config import as_text, same_value
+from harness.environment import known_secrets
 from harness.index import JOURNAL
-from harness.results.text import one_line
+from harness.results.text import clean_tree, one_line
 from harness.sweep.forecast import Forecast
 from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import SweepStatus
@@ -75,9 +77,9 @@ def show_sweep(folder: Path, json_output: bool) -> None:
         print_json(row) if json_output else typer.echo(f"{row['name']}  damaged\n{row['error']}")
         return
     state = load_state(folder)
-    now = tree.status_of(folder, state)
+    now, known = tree.status_of(folder, state), known_secrets(folder)
     if json_output:
-        print_json({**row, **_status_json(state, now)})
+        print_json(clean_tree({**row, **_status_json(state, now)}, known))
         return
     print_facts(
         *(one_line(row["name"]), row["state"], "sweeps/status.txt.j2"),
@@ -88,7 +90,7 @@ def show_sweep(folder: Path, json_output: bool) -> None:
         running=next((folder / run.name for run in state.of("running")), None),
         is_owned=journal.is_owned(folder / JOURNAL),
         report=folder / REPORT if (folder / REPORT).exists() else None,
-        line=one_line,
+        line=partial(one_line, known=known),
     )
 
 

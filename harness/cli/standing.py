@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.blueprint.types import Blueprint
 from harness.config.training import steps_fixed_by
+from harness.environment import known_secrets
 from harness.journal import Entry, events_of
 from harness.journal.events import AttemptEvent
 from harness.machine.disk import in_words
+from harness.redaction import NO_SECRETS, Secrets
 from harness.results.leading import best_of, leading_metric
 from harness.results.manifest import plain
 from harness.results.raw import number_in, parse_object
-from harness.results.text import clean
+from harness.results.text import clean, one_line
 from harness.state import AttemptState
 from harness.wording import number_text, short_duration
 from monitors.files import AttemptFiles
@@ -115,7 +117,7 @@ def standing(
     if attempt is None:
         return Standing()
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
-    rows = list(_records(files.metrics))
+    rows, known = list(_records(files.metrics)), known_secrets(folder)
     found = leading_metric(plan, dict.fromkeys(name for row in rows for name in row["values"]))
     values = [row["values"][found.name] for row in rows if found.name in row["values"]] if found else []
     if attempt.ended is not None and attempt.ended.log_lost_bytes and any(map(_is_of_log, rows[-1:])):
@@ -129,8 +131,8 @@ def standing(
         values=tuple(values),
         total_steps=total,
         left_s=_left_s(files, rows, total, now) if attempt.is_running else None,
-        alarms=_alarms(entries, attempt.number),
-        last_line=last_line(files.pane_log),
+        alarms=_alarms(entries, attempt.number, known),
+        last_line=last_line(files.pane_log, known),
         use=next(map(parse_object, reversed(lines_at_end(files.resources))), None),
     )
 
@@ -186,10 +188,10 @@ def row_text(row: dict[str, Any]) -> str:
     return ", ".join((*places, *shown, *more))
 
 
-def last_line(log: Path) -> str:
+def last_line(log: Path, known: Secrets = NO_SECRETS) -> str:
     """The last line of a log that says something."""
     texts = (without_escapes(line) for line in reversed(lines_at_end(log, unfinished=True)))
-    return " ".join(clean(next(filter(str.strip, texts), "")).split())
+    return one_line(next(filter(str.strip, texts), ""), known)
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
@@ -232,7 +234,7 @@ def _left_s(files: AttemptFiles, rows: list[dict[str, Any]], total: int | None, 
     return running_s / max(1, steps[-1] - steps[0] + 1) * (total - steps[-1])
 
 
-def _alarms(entries: Iterable[Entry], attempt: int) -> tuple[str, ...]:
+def _alarms(entries: Iterable[Entry], attempt: int, known: Secrets) -> tuple[str, ...]:
     events = (event for event in events_of(entries, AttemptEvent) if event.attempt == attempt)
-    texts = dict.fromkeys(clean(event.text) for event in events if event.event not in NO_ALARMS)
+    texts = dict.fromkeys(clean(event.text, known) for event in events if event.event not in NO_ALARMS)
     return tuple(texts)[-LAST_ALARMS:]

@@ -18,7 +18,7 @@ from harness.doctor import configs, data, model, paths, program, resources
 from harness.doctor.asking import LIMIT_S
 from harness.doctor.findings import Finding, warning
 from harness.doctor.launch import PlannedLaunch, planned, this_machine
-from harness.options import RunOptions
+from harness.environment import known_secrets
 from harness.redaction import redact
 
 _LOOK_S = LIMIT_S + 5.0
@@ -73,16 +73,16 @@ def examine(
     result_dir: Path,
     draft: str | None = None,
     repairs: Mapping[str, str] | None = None,
-    hidden: frozenset[str] = RunOptions().hidden,
+    variables: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Examine one launch; without a blueprint the machine alone, as seen from `result_dir`.
 
     `draft`: the config that would be used, where it is not the blueprint's own. `repairs`: variables that
-    repairs have set. `hidden`: variables of the caller that the training is not given.
+    repairs have set. `variables`: of the run, None for those of this shell.
     """
     if blueprint is None:
         return run([check for check in CHECKS if check.of_machine], this_machine(result_dir))
-    return run(CHECKS, planned(blueprint, result_dir, draft, repairs, hidden))
+    return run(CHECKS, planned(blueprint, result_dir, draft, repairs, variables))
 
 
 def of_paths(blueprint: Blueprint) -> list[Finding]:
@@ -93,10 +93,10 @@ def of_paths(blueprint: Blueprint) -> list[Finding]:
 
 def run(checks: Iterable[Check], launch: PlannedLaunch) -> list[Finding]:
     """The findings of these checks, run side by side, without what looks like a secret."""
-    started = time.monotonic()
+    started, known = time.monotonic(), known_secrets(launch.result_dir)
     running = [(check, _begun(check, launch)) for check in checks]
     return [
-        replace(each, check=check.name, text=redact(each.text), fix=redact(each.fix))
+        replace(each, check=check.name, text=redact(each.text, known), fix=redact(each.fix, known))
         for check, answer in running
         for each in _result(check, answer, started + check.limit_s - time.monotonic())
     ]

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness import launching
+from harness import environment, launching
 from harness.blueprint.types import Blueprint
 from harness.command import Call, PythonProgram, calls, python_programs, values_of
 from harness.config import edit, flatten
@@ -180,10 +180,12 @@ def planned(
     result_dir: Path,
     draft: str | None = None,
     repairs: Mapping[str, str] | None = None,
-    hidden: frozenset[str] = RunOptions().hidden,
+    variables: Mapping[str, str] | None = None,
 ) -> PlannedLaunch:
     """Put together what would be launched. Starts nothing and never raises for what a person wrote."""
-    given = launching.environment(blueprint, _UNKNOWN_ATTEMPT, hidden, repairs)
+    if variables is None:
+        variables = environment.of_training(None, RunOptions().hidden)
+    given = launching.environment(blueprint, _UNKNOWN_ATTEMPT, variables, repairs)
     text = draft
     if draft is None and blueprint.yaml_path is not None:
         with suppress(OSError, UnreadableConfigError):

@@ -196,12 +196,14 @@ class Checked(ActionResult, kind="checked", bars="running"):
 
 
 class Launched(ActionResult, kind="launched", bars="running collected", sets="running launched"):
-    """The attempt runs. `checkpoint`: what it goes on from, None for the beginning."""
+    """The attempt runs. `checkpoint`: what it goes on from, None for the beginning. `differs`: what it was
+    given otherwise than the attempt before, and by no repair."""
 
     action: ClassVar[str] = "launch"
     launched_at: float
     command: str = ""
     checkpoint: str | None = None
+    differs: tuple[Change, ...] = ()
 
 
 class Waited(ActionResult, kind="waited", needs="running"):

@@ -20,7 +20,7 @@ from harness.atomic_write import append_lines
 from harness.attempt import UNKNOWN, Diagnosis, failure_of
 from harness.diagnosis.signatures import SignatureError
 from harness.lessons import proposals
-from harness.redaction import redact
+from harness.redaction import NO_SECRETS, Secrets, redact
 from harness.state import AttemptState, ExperimentState
 from monitors.launch import state_home
 
@@ -101,9 +101,9 @@ def preferred(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(name for name, points in worth.most_common() if points > 0)
 
 
-def learn(state: ExperimentState, now: float) -> None:
-    """Keep what this experiment teaches; nothing is kept twice, and no run fails for it."""
-    lessons = lessons_of(state, now)
+def learn(state: ExperimentState, now: float, secrets: Secrets = NO_SECRETS) -> None:
+    """Keep what this experiment teaches, `secrets` masked; nothing is kept twice, and no run fails for it."""
+    lessons = lessons_of(state, now, secrets)
     try:
         known = {lesson.key for lesson in all_lessons()}
         keep(lesson for lesson in lessons if lesson.key not in known)
@@ -111,18 +111,20 @@ def learn(state: ExperimentState, now: float) -> None:
             diagnosis = state.attempts[lesson.attempt - 1].diagnosis
             is_new = lesson.signature is None and lesson.result == "cured" and lesson.changes
             if is_new and diagnosis is not None:
-                proposals.propose(diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}")
+                proposals.propose(
+                    diagnosis, lesson.changes, f"attempt {lesson.attempt} of {state.name}", secrets
+                )
     except (OSError, SignatureError) as error:
         _log.warning("what this run teaches could not be kept: %s", error)
 
 
-def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
+def lessons_of(state: ExperimentState, now: float, secrets: Secrets = NO_SECRETS) -> list[Lesson]:
     """One lesson for each attempt whose failure was diagnosed."""
     lessons = []
     for attempt, following in zip_longest(state.attempts, state.attempts[1:]):
         if attempt.diagnosis is None or attempt.stop_reason in ("person", "plateau"):
             continue
-        changes = following.draft.changes if following is not None else ()
+        changes = [one for one in following.draft.changes if one.kind != "secret"] if following else []
         remedies = following.draft.remedies if following is not None else ()
         lesson = Lesson(
             now,
@@ -131,9 +133,9 @@ def lessons_of(state: ExperimentState, now: float) -> list[Lesson]:
             attempt.number,
             attempt.diagnosis.family or UNKNOWN,
             attempt.diagnosis.signature,
-            failure_of(attempt.diagnosis),
+            redact(failure_of(attempt.diagnosis), secrets),
             (RESTART,) if following is not None and not changes else remedies,
-            tuple(redact(change.in_words) for change in changes),
+            tuple(redact(change.in_words, secrets) for change in changes),
             "playbook" if all(change.remedy for change in changes) else "model",
             _result(attempt, following),
         )

@@ -19,7 +19,7 @@ from harness.attempt import Diagnosis
 from harness.diagnosis.signatures import files_in, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, parse, prove
 from harness.errors import UserError
-from harness.redaction import redact
+from harness.redaction import NO_SECRETS, Secrets, redact
 from harness.templating import render
 from monitors.launch import state_home
 
@@ -43,11 +43,13 @@ def folder() -> Path:
     return state_home() / "signatures" / "proposed"
 
 
-def propose(diagnosis: Diagnosis, changes: Sequence[str], source: str) -> Path | None:
+def propose(
+    diagnosis: Diagnosis, changes: Sequence[str], source: str, secrets: Secrets = NO_SECRETS
+) -> Path | None:
     """Write a proposal for an unknown failure; None where the log holds too little to know it again by, and
     for one that was proposed already. `source`: which attempt of which experiment."""
     captures = diagnosis.captures
-    said, raised = redact(str(captures.get("said", ""))), str(captures.get("type", ""))
+    said, raised = redact(str(captures.get("said", "")), secrets), str(captures.get("type", ""))
     pattern = generalised(said.removeprefix(raised).removeprefix(": "))
     name = "learnt_" + hashlib.sha256(f"{raised} {pattern}".encode()).hexdigest()[:8]
     file = folder() / f"{name}.yaml"
@@ -61,7 +63,7 @@ def propose(diagnosis: Diagnosis, changes: Sequence[str], source: str) -> Path |
         "name": said[:80],
         "cause": said[:200].replace("{", "(").replace("}", ")"),
         "when": [{**clause, "message": pattern}],
-        "remedies": [{"advise": redact(change)[:300]} for change in changes],
+        "remedies": [{"advise": redact(change, secrets)[:300]} for change in changes],
     }
     text = render(
         "lessons/proposed_signature.yaml.j2",

@@ -6,7 +6,6 @@ goes to a server of another address only when harness.toml names its variable fo
 """
 
 import difflib
-import os
 import random
 import re
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harness.environment import known_secrets
 from harness.journal.order import Event
 from harness.providers.chat import Provider
 from harness.providers.cost import Limits, Price, is_loopback, price_of
@@ -21,7 +21,7 @@ from harness.providers.model import Model
 from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
 from harness.providers.stream import OFFICIAL_URLS, SHORTEST_SECRET
 from harness.providers.transcript import Transcript
-from harness.redaction import redact, secret_values
+from harness.redaction import redact
 
 _KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -143,8 +143,8 @@ def open_model(
     jitter: random.Random | None = None,
 ) -> Model:
     """The model of a config, ready to be asked: what it is sent and what it answers stands in `transcript`
-    without the secrets of the environment. Raises ConfigurationError."""
-    secrets = (*secret_values(os.environ), *config.secrets)
+    without secrets, those of the run in its folder included. Raises ConfigurationError."""
+    secrets = known_secrets(transcript.parent, more=config.secrets)
     provider = make_provider(config)
     return Model(provider, config.price, limits, record, Transcript(transcript, secrets), jitter=jitter)
 

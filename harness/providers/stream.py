@@ -28,7 +28,7 @@ from harness.providers.chat import (
     tokens_of,
 )
 from harness.providers.cost import is_loopback
-from harness.redaction import redact
+from harness.redaction import Secrets, redact
 
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 """Each protocol's own server, by the name of its provider."""
@@ -175,7 +175,7 @@ class StreamedProvider:
     def _text(self, what: str, fix: str = "") -> str:
         """One message for people; the key is masked wherever a server repeats it."""
         name = f"{self.name}:{self.model}" + (f" at {self._base_url}" if self._base_url else "")
-        known = [self._key] if self._key and len(self._key) >= SHORTEST_SECRET else []
+        known = Secrets((self._key,) if self._key and len(self._key) >= SHORTEST_SECRET else ())
         return redact(f"{name} {what}" + (f". {fix}" if fix else ""), known)
 
     def _failure(self, error: Exception, parts: Parts) -> ProviderError:

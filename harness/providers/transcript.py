@@ -9,13 +9,12 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from harness.providers.chat import AssistantTurn, Reply, Request, ToolCall, ToolResultTurn, Turn
-from harness.redaction import redact, redact_keys, secret_values
+from harness.redaction import NO_SECRETS, Secrets, redact, redact_keys
 
 _log = logging.getLogger(__name__)
 
@@ -25,17 +24,15 @@ def request_hash(request: Request) -> str:
     return _sha({"system": request.system, "tools": _tools(request), "turns": _turns(request)})
 
 
-def redacted_request(request: Request, known: Iterable[str] = ()) -> Request:
+def redacted_request(request: Request, known: Secrets = NO_SECRETS) -> Request:
     """The request without secrets; applying it twice changes nothing more."""
-    known = tuple(known)
     turns = tuple(_redacted_turn(turn, known) for turn in request.turns)
     return replace(request, system=redact(request.system, known), turns=turns)
 
 
-def redacted_reply(reply: Reply, known: Iterable[str] = ()) -> Reply:
+def redacted_reply(reply: Reply, known: Secrets = NO_SECRETS) -> Reply:
     """The reply without keys. What a model decides is carried out: a telling name in front of a value
     (`token = tokenizer.decode(ids)`) is no reason to rewrite it."""
-    known = tuple(known)
     calls = tuple(_redacted_call(call, known) for call in reply.calls)
     return replace(reply, text=redact_keys(reply.text, known), calls=calls)
 
@@ -44,10 +41,9 @@ class Transcript:
     """The transcript of one experiment, opened for appending with each line. A line that cannot be written
     (full disk) is missing from it, is warned of once, and stops nothing."""
 
-    def __init__(self, path: Path, secrets: Iterable[str] | None = None) -> None:
-        """`secrets` are values to mask wherever they stand; by default those in the environment."""
+    def __init__(self, path: Path, secrets: Secrets) -> None:
         self.path = path
-        self.secrets = tuple(secret_values(os.environ) if secrets is None else secrets)
+        self.secrets = secrets
         self._written: set[str] = set()
         self._is_failing = False
 
@@ -110,14 +106,14 @@ def _side(turn: Turn) -> str:
     return "assistant" if isinstance(turn, AssistantTurn) else "user"
 
 
-def _redacted_turn(turn: Turn, known: tuple[str, ...]) -> Turn:
+def _redacted_turn(turn: Turn, known: Secrets) -> Turn:
     if isinstance(turn, AssistantTurn):  # it reads back what it decided, in its own words
         call = turn.call and _redacted_call(turn.call, known)
         return AssistantTurn(redact_keys(turn.text, known), call)
     return replace(turn, text=redact(turn.text, known))
 
 
-def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
+def _redacted_call(call: ToolCall, known: Secrets) -> ToolCall:
     """JSON stays JSON: each of its strings is masked by itself, as a mask may swallow quotes."""
     masked = redact_keys(call.arguments, known)
     if masked != call.arguments:
@@ -128,7 +124,7 @@ def _redacted_call(call: ToolCall, known: tuple[str, ...]) -> ToolCall:
     return replace(call, arguments=masked)
 
 
-def _masked(value: Any, known: tuple[str, ...]) -> Any:
+def _masked(value: Any, known: Secrets) -> Any:
     if isinstance(value, dict):
         return {redact_keys(key, known): _masked(inner, known) for key, inner in value.items()}
     if isinstance(value, list):

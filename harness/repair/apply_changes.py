@@ -6,13 +6,12 @@ the journal, and the launch makes its config of them. Every action here can be r
 built-in repair after which the check would refuse the launch is not made: the next one is tried.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness import actions, launching
+from harness import actions, environment, launching
 from harness.blueprint.scaffold import ScaffoldError
 from harness.command import CommandError, overlaid, read_or_empty, with_values
 from harness.config import edit as config_edit
@@ -56,11 +55,12 @@ def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     from harness import doctor
 
     state = experiment.state
-    variables = {**state.environment, **draft.environment}
+    repairs = {**state.environment, **draft.environment}
+    variables = environment.of_training(experiment.dir, state.options.hidden)
     config = config_after(experiment, draft)
     command = replace(state, draft=draft).command
     plan = replace(experiment.blueprint, launch_command=command or None)
-    findings = doctor.examine(plan, experiment.dir, config, variables, state.options.hidden)
+    findings = doctor.examine(plan, experiment.dir, config, repairs, variables)
     return doctor.outcome(findings)
 
 
@@ -80,12 +80,14 @@ def launch_request(
     assert state.attempt is not None
     draft = state.attempt.draft
     before = replace(state, attempts=state.attempts[:-1], draft=PendingChanges())
+    environment.launched(experiment.dir, action.attempt, state.options.hidden)
+    variables = environment.of_training(experiment.dir, state.options.hidden)
     plain = launching.LaunchRequest(
         session=action.session,
         attempt_id=action.attempt_id,
         deadline_uptime=uptime() + state.deadline_at - experiment.clock(),
         codebase=plan.codebase_dir,
-        hidden=state.options.hidden,
+        variables=variables,
         previous=previous,
         draft=draft,
         environment=state.environment,
@@ -100,7 +102,7 @@ def launch_request(
     return replace(
         plain,
         codebase=code.copy.codebase,
-        environment={**code.variables(state.blueprint.venv_exe, os.environ), **state.environment},
+        environment={**code.variables(state.blueprint.venv_exe, variables), **state.environment},
         code_diff=plain.code_diff + code.diffs(draft.patches),
         relocate=code.relocated,
     )

@@ -15,6 +15,7 @@ from typing import Any
 from harness import actions, launching
 from harness.attempt import Diagnosis, Remedy
 from harness.doctor import model_files
+from harness.environment import of_training
 from harness.experiment import Experiment
 from harness.guard import progress
 from harness.machine.ports import a_free_port, is_taken
@@ -42,7 +43,8 @@ def repairs(
         names.insert(0, "wait_and_retry")
     state, plan = experiment.state, experiment.state.blueprint
     files = experiment.attempt_files(len(state.attempts))
-    environment = launching.environment(plan, files, state.options.hidden, state.environment)
+    variables = of_training(experiment.dir, state.options.hidden)
+    environment = launching.environment(plan, files, variables, state.environment)
     now = Situation(
         diagnosis,
         apply_changes.config_before(experiment),

@@ -88,7 +88,7 @@ def _is_same_number(recorded: Any, again: Any) -> bool:
 
 def is_same_text(recorded: str, again: str) -> bool:
     """True if two texts are the same but for secrets that were masked when the first was written: each one
-    word of at least eight characters."""
+    word of at least six characters."""
     first, *parts = recorded.split(MASK)
     if recorded == again or not parts:
         return recorded == again
@@ -97,7 +97,7 @@ def is_same_text(recorded: str, again: str) -> bool:
     start = len(first)
     for number, part in enumerate(parts, start=1):
         end = len(again) - len(part) if number == len(parts) else again.find(part, start + 1)
-        if end < start or not re.fullmatch(r"\[redacted\]|[^\s<>]{8,}", again[start:end]):
+        if end < start or not re.fullmatch(r"\[redacted\]|[^\s<>]{6,}", again[start:end]):
             return False
         start = end + len(part)
     return True

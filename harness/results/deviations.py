@@ -22,7 +22,12 @@ from harness.wording import listed, shortened
 NOT_SET = "(not set)"
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
 _IN_CONFIG = ("config", "removed")
-_KINDS = {"environment": "environment variable", "argument": "launch command", "code": "code"}
+_KINDS = {
+    "environment": "environment variable",
+    "secret": "secret variable",
+    "argument": "launch command",
+    "code": "code",
+}
 _LONGEST = 160  # characters of a value in a table; the full ones stand in result.json
 _MOST_IN_SENTENCE = 6
 

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.redaction import redact
+from harness.redaction import Secrets
+from harness.results.text import clean_tree
 
 SKIPPED_FOLDERS = ("checkpoints", "__pycache__")
 
@@ -87,7 +88,7 @@ def plain(node: Any) -> Any:
     return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
-def flag_of(state: Any, **own: Any) -> dict[str, Any]:
+def flag_of(state: Any, known: Secrets, **own: Any) -> dict[str, Any]:
     """What finish.flag says of a run or a sweep that has ended, its manifest left out, secrets masked.
 
     `state`: what its journal folds to; `own`: what only a run, or only a sweep, has to say.
@@ -102,11 +103,4 @@ def flag_of(state: Any, **own: Any) -> dict[str, Any]:
         "headline": list(state.reported.headline) if state.reported is not None else [],
         **own,
     }
-    return {key: _masked(value) for key, value in flag.items()}
-
-
-def _masked(value: Any) -> Any:
-    """What is recognised as a secret by its shape: whoever verifies the flag later masks the same."""
-    if isinstance(value, str):
-        return redact(value)
-    return [_masked(each) for each in value] if isinstance(value, list) else value
+    return dict(clean_tree(flag, known))

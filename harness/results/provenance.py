@@ -11,13 +11,14 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from harness.environment import known_secrets
 from harness.machine.gpus import GpuError, read_gpus
-from harness.redaction import redact, secret_values
+from harness.redaction import Secrets, redact
 
 _MAX_DIFF = 200_000  # characters of a dirty diff that are kept
 _GIT_LIMIT_S = 20.0
@@ -37,11 +38,16 @@ _Found = TypeVar("_Found")
 
 
 def gather(
-    codebase_dir: Path | str, venv_exe: Path | str, config_path: Path | str | None, command: str | None
+    codebase_dir: Path | str,
+    venv_exe: Path | str,
+    config_path: Path | str | None,
+    command: str | None,
+    variables: Mapping[str, list[str]] | None = None,
 ) -> dict[str, Any]:
-    """Everything needed to say later what this experiment was run with; `command` None is a derived one."""
+    """Everything needed to say later what this experiment was run with; `command` None is a derived one.
+    `variables`: their names."""
     problems: list[str] = []
-    known = secret_values(os.environ)
+    known = known_secrets()
     config = _tried(f"config {config_path}", lambda: _text(config_path), problems)
     return {
         "command": redact(command, known) if command is not None else None,
@@ -59,6 +65,7 @@ def gather(
             "host": platform.node(),
             "harness_python": platform.python_version(),
         },
+        "environment": variables,
         "problems": problems,
     }
 
@@ -95,7 +102,7 @@ def _run(argv: list[str], cwd: Path | str | None, limit_s: float) -> str:
     ).stdout.decode(errors="replace")
 
 
-def _git(folder: Path | str, known: tuple[str, ...]) -> dict[str, Any]:
+def _git(folder: Path | str, known: Secrets) -> dict[str, Any]:
     asked = (
         *("rev-parse HEAD", "rev-parse --abbrev-ref HEAD"),
         *("status --porcelain -- .", "diff HEAD --no-ext-diff --no-color -- ."),

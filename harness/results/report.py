@@ -6,7 +6,6 @@ built again at any moment and comes out the same; each file is replaced in one s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.atomic_write import write_atomically
+from harness.environment import known_secrets, remembered
 from harness.journal import Entry
-from harness.redaction import secret_values
 from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.collect import collect
@@ -50,7 +49,7 @@ def build_report(
     """
     result_dir = result_dir.resolve()
     target = into or result_dir
-    secrets = secret_values(os.environ) if into is None else ()
+    secrets = (known_secrets if into is None else remembered)(result_dir)
     record, run = collect(result_dir), RunStory.of(entries)
     facts = build_facts(record, run.state.blueprint)
     wrong = (

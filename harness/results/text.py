@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.redaction import redact
+from harness.redaction import NO_SECRETS, Secrets, redact
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MARKDOWN = re.compile(
@@ -26,34 +26,34 @@ _MARKDOWN = re.compile(
 _INLINE_CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
 
 
-def clean(text: str, known_secrets: Iterable[str] = ()) -> str:
+def clean(text: str, known: Secrets = NO_SECRETS) -> str:
     """The text redacted, without control and direction-changing characters, and encodable as UTF-8."""
     text = text.encode("utf-8", errors="replace").decode("utf-8")
-    return redact(CONTROL.sub("", text.replace("\r\n", "\n")), known_secrets)
+    return redact(CONTROL.sub("", text.replace("\r\n", "\n")), known)
 
 
 @lru_cache(maxsize=4096)
-def one_line(text: str) -> str:
+def one_line(text: str, known: Secrets = NO_SECRETS) -> str:
     """Text from outside on one line, without secrets and control characters."""
-    return " ".join(clean(text).split())
+    return " ".join(clean(text, known).split())
 
 
-def clean_tree(value: Any, known_secrets: tuple[str, ...]) -> Any:
+def clean_tree(value: Any, known: Secrets) -> Any:
     """`clean` on every string and path in dicts, lists, tuples and frozen dataclasses."""
     if isinstance(value, str) and not isinstance(value, Enum):
-        return clean(value, known_secrets)
+        return clean(value, known)
     if isinstance(value, Path):
-        return Path(clean(str(value), known_secrets))
+        return Path(clean(str(value), known))
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {item.name: clean_tree(getattr(value, item.name), known_secrets) for item in fields(value)}
+        changed = {item.name: clean_tree(getattr(value, item.name), known) for item in fields(value)}
         return replace(value, **changed)
     if isinstance(value, Mapping):
         return {
-            clean(key, known_secrets) if isinstance(key, str) else key: clean_tree(item, known_secrets)
+            clean(key, known) if isinstance(key, str) else key: clean_tree(item, known)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return type(value)(clean_tree(item, known_secrets) for item in value)
+        return type(value)(clean_tree(item, known) for item in value)
     return value
 
 

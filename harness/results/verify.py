@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import journal
+from harness.environment import remembered
 from harness.errors import UserError
 from harness.journal import Entry, Order
+from harness.redaction import Secrets
 from harness.results.content import (
     is_inside,
     leaves,
@@ -84,7 +86,7 @@ class Kind:
     order: Order
     result: str
     fold: Callable[[Sequence[Entry]], Any]
-    flag: Callable[[Any], Mapping[str, Any]]
+    flag: Callable[[Any, Secrets], Mapping[str, Any]]
     rebuild: Callable[[Path, Any, Path], None]
     apart: Callable[[Any], Collection[str]] = lambda state: ()
 
@@ -141,7 +143,9 @@ class _Check:
             self._add(FLAG, "it does not vouch for the journal")
         if flag and self.state is not None:
             told = {key: value for key, value in flag.items() if key != "manifest"}
-            self._compare(FLAG, told, self.kind.flag(self.state), "the journal gives")
+            self._compare(
+                FLAG, told, self.kind.flag(self.state, remembered(self.folder)), "the journal gives"
+            )
         if self.state is not None and all(there.values()):  # what a link leads to is not read
             with tempfile.TemporaryDirectory() as temporary:
                 self._compare_with_report_built_again(result, Path(temporary).resolve())
@@ -264,13 +268,14 @@ def _short(value: Any) -> str:
 # --- runs ---------------------------------------------------------------------------------------------------
 
 
-def run_flag(state: ExperimentState) -> dict[str, Any]:
+def run_flag(state: ExperimentState, known: Secrets) -> dict[str, Any]:
+    """What finish.flag says of a run that has ended, its manifest left out."""
     about: dict[str, Any] = {"experiment_id": state.experiment_id, "attempts": len(state.attempts)}
     if state.what_to_do:
         about["what_to_do"] = [each.sentence for each in state.what_to_do]
     if state.reported is not None and state.reported.result is not None:
         about["result"] = dict(state.reported.result)
-    return flag_of(state, **about)
+    return flag_of(state, known, **about)
 
 
 def _rebuild_run(result_dir: Path, state: ExperimentState, into: Path) -> None:

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from harness.environment import known_secrets
 from harness.journal.events import Finish
+from harness.redaction import Secrets
 from harness.state import Outcome, Verdict
 from harness.sweep.events import SweepReported
 from harness.sweep.state import RunState, Sweep, SweepState
@@ -70,15 +72,15 @@ def seal(sweep: Sweep) -> None:
     shared = [*sorted(folder.snapshot.glob("*.json")), *sorted(folder.dir.glob("plan/*/*"))]
     ends = [folder.result_dir(name) / "finish.flag" for name in state.runs]
     manifest = fingerprints(folder.dir, [*own, *shared, *ends])
-    sweep.write_finish_flag({**sweep_flag(state), "manifest": manifest})
+    sweep.write_finish_flag({**sweep_flag(state, known_secrets(folder.dir)), "manifest": manifest})
 
 
-def sweep_flag(state: SweepState) -> dict[str, Any]:
+def sweep_flag(state: SweepState, known: Secrets) -> dict[str, Any]:
     """What finish.flag says of a sweep that has ended, its manifest left out."""
     from harness.results.manifest import flag_of
 
     runs = {run.name: run.outcome or run.status for run in state.compared}
-    return flag_of(state, sweep_id=state.sweep_id, runs=runs)
+    return flag_of(state, known, sweep_id=state.sweep_id, runs=runs)
 
 
 def _tally(runs: tuple[RunState, ...]) -> str:

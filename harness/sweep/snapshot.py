@@ -1,7 +1,7 @@
 """What all runs of a sweep share: the code as it was at the start, the packages, and the environment.
 
 In: the blueprint. Out: `snapshot/code` (`harness.repair.code_copy`), `files.json` (checksums of its files),
-`environment.json` (variables, secrets by name only) and, once all of it is there, `snapshot.json`. Later it
+`environment.json` (as `harness.environment` keeps it) and, once all of it is there, `snapshot.json`. Later it
 is read, and compared with what is there then; the copy itself is not write-protected, because trainings
 write beside their code.
 """
@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from harness.codec import decode, encode
 from harness.command import paths_replaced, read_or_empty
 from harness.config import changed as config_changed
 from harness.config import edit as config_edit
+from harness.environment import KeptEnvironment
 from harness.repair.code_copy import CACHES, CodeCopy, freeze, installed_from
 from harness.results import provenance
 from harness.results.manifest import sha256
@@ -31,18 +32,13 @@ from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError
 from harness.sweep.points import Base, config_text, leaves
 from harness.wording import listed
-from monitors.launch import environment_of_caller, is_secret_name
+from monitors.launch import environment_of_caller
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
 
 MOST_NAMED = 5
 _MOST_WATCHED = 20_000  # source files of one folder that is not copied
-_OF_A_LOGIN = re.compile(
-    r"SSH_(?:AUTH_SOCK|AGENT_PID|CLIENT|CONNECTION)|GPG_AGENT_INFO|X?AUTHORITY|XDG_SESSION_\w+|DISPLAY"
-    r"|WAYLAND_DISPLAY|WINDOWID|DBUS_SESSION_BUS_ADDRESS|INVOCATION_ID|JOURNAL_STREAM"
-)
-"""What belongs to the login of the moment: neither frozen nor asked for later."""
 _OF_THE_MACHINE = re.compile(r"HOME|TMPDIR|XDG_\w+|(?:AJET|HARNESS)_\w+|PYTHONPATH")
 """Places that the harness and all its runs have in common, wherever they lie, and what is set apart."""
 _NAMED = re.compile(r"\$(?:\{(\w+)\}|(\w+))|(?<![^\s=:])(~)(?=/)")
@@ -89,7 +85,7 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
         watched={place: _of_sources(Path(place)) for place in outside},
     )
     write_json(folder.snapshot / "files.json", {str(p.relative_to(root)): sha256(p) for p in copy.files()})
-    write_json(folder.snapshot / "environment.json", _environment_now(copy, installed), mode=0o600)
+    _environment_now(copy, installed).write(folder.snapshot / "environment.json")
     kept = {name: facts[name] for name in ("hardware", "problems")}
     write_json(_record(folder), {**encode(taken), "surroundings": kept})
     return taken
@@ -163,7 +159,7 @@ def base_of(blueprint: Blueprint, folder: SweepFolder, taken: Snapshot) -> Base:
             raise SweepError(
                 f"the config names the author's own code, and {error}: write it relative"
             ) from error
-    variables = _frozen(folder)["variables"]
+    variables = _kept(folder).variables
     return Base(blueprint, config, taken.codebase, lambda text: relocated(taken.copy, variables, text))
 
 
@@ -206,37 +202,36 @@ def _expanded(command: str, variables: Mapping[str, str]) -> str:
 def environment(folder: SweepFolder) -> dict[str, str]:
     """The variables of every job of the sweep: those that were frozen, and secrets as they are now. Raises
     SweepError that names the secrets which are not set any more."""
-    frozen, now = _frozen(folder), environment_of_caller()
-    missing = [name for name in frozen["secrets"] if name not in now]
-    if missing:
+    kept, now = _kept(folder), environment_of_caller()
+    if missing := kept.missing(now):
         raise SweepError(
             f"the sweep was started with {', '.join(missing)} set, and now that is not; secrets are never "
             "written down: export them again, then `harness resume` the sweep"
         )
-    login = {name: value for name, value in now.items() if _OF_A_LOGIN.fullmatch(name)}
-    return {**login, **frozen["variables"], **{name: now[name] for name in frozen["secrets"]}}
+    return kept.now(now)
 
 
-def _environment_now(copy: CodeCopy, installed: Iterable[str]) -> dict[str, Any]:
+def _environment_now(copy: CodeCopy, installed: Iterable[str]) -> KeptEnvironment:
     """The caller's variables. Those that hold paths to the author's code point into the copy; where Python
     would find the author's modules (`installed`: where an interpreter takes them from), the copy's come
     first."""
-    now = environment_of_caller().items()
-    caller = {name: value for name, value in now if not _OF_A_LOGIN.fullmatch(name)}
-    variables = {name: value for name, value in caller.items() if not is_secret_name(name)}
+    kept = KeptEnvironment.of(environment_of_caller())
+    variables = dict(kept.variables)
     for name, value in variables.items():
         if not _OF_THE_MACHINE.fullmatch(name):
             parts = value.split(os.pathsep)
             variables[name] = os.pathsep.join(_moved(copy, part) or part for part in parts)
     if wanted := copy.python_path(installed, variables.get("PYTHONPATH", "")):
         variables["PYTHONPATH"] = wanted
-    return {"variables": variables, "secrets": sorted(set(caller) - set(variables))}
+    return replace(kept, variables=variables)
 
 
-def _frozen(folder: SweepFolder) -> dict[str, Any]:
+def _kept(folder: SweepFolder) -> KeptEnvironment:
     path = folder.snapshot / "environment.json"
     try:
-        frozen: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kept = KeptEnvironment.read(path)
     except (OSError, ValueError) as error:
         raise SweepError(f"{path} cannot be read, so the runs have no environment: {error}") from error
-    return frozen
+    if kept is None:
+        raise SweepError(f"{path} is not there, so the runs have no environment")
+    return kept

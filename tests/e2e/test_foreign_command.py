@@ -167,6 +167,35 @@ def test_resumed_after_the_first_step_time_a_healthy_training_goes_on(bench: Ben
     assert bench.flag["outcome"] == "succeeded"
 
 
+def test_after_a_reboot_a_run_goes_on_with_the_environment_of_its_start(bench: Bench) -> None:
+    printed = 'print("it has", *map(os.getenv, ("A", "B", "MY_TOKEN", "OTHER_KEY")), flush=True)'
+    bench.script("train.py", f"import os\n{printed}\n{TRAIN}")
+    bench.plan("python train.py 15 0.2")
+    first = {"A": "1", "MY_TOKEN": "token-of-the-start", "OTHER_KEY": "key-of-the-start"}
+    watching = bench.start("run", str(bench.blueprint), env=first)
+    until(lambda: "step=3 " in bench.log(), "step 3")
+    watching.kill()
+    supervisor = json.loads((bench.attempt() / "started" / "supervisor.json").read_text())
+    for pid in (supervisor["pid"], supervisor["command_pid"]):
+        os.kill(pid, signal.SIGKILL)
+    later = {"A": "2", "B": "2", "OTHER_KEY": "another-key-77"}
+    bench.harness("resume", str(bench.result_dir), env=later)
+    logs = [(bench.attempt(number) / "pane.log").read_text() for number in (1, 2)]
+    assert "it has 1 None token-of-the-start key-of-the-start\n" in logs[0].replace("\r", "")
+    assert "it has 1 None None another-key-77\n" in logs[1].replace("\r", "")
+    deviations = {each["what"]: each["new"] for each in bench.result["deviations"]}
+    assert deviations == {"MY_TOKEN": "not set", "OTHER_KEY": "another one"}
+    names = json.loads((bench.result_dir / "provenance.json").read_text())["environment"]
+    assert "A" in names["variables"] and {"MY_TOKEN", "OTHER_KEY"} <= {*names["secrets"]}
+    files = [path for path in bench.result_dir.rglob("*") if path.is_file()]
+    read_by_all = [path for path in files if path.stat().st_mode & 0o077]
+    documents = ("validation.md", "trial_and_error.md", "result.md", "result.json", "report.html")
+    others = {path.name for path in read_by_all if path.parent.name != "figures"}
+    assert others == {*documents, "finish.flag"}
+    secrets = (b"token-of-the-start", b"key-of-the-start", b"another-key-77")
+    assert not any(secret in path.read_bytes() for path in read_by_all for secret in secrets)
+
+
 def test_stopping_what_had_ended_by_itself_keeps_its_success(bench: Bench) -> None:
     watching = watched(bench, 20, 0.05, step=2)
     watching.kill()

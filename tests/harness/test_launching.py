@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import launching
+from harness import environment, launching
 from harness.blueprint import Blueprint
 from harness.options import RunOptions
 from monitors.files import AttemptFiles
@@ -63,7 +63,8 @@ def test_the_callers_environment_without_its_terminal_and_without_the_harnesss_o
     keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "MY_KEY": "m"}
     of_the_shell = {"TMUX": "/tmp/x", "BASH_FUNC_ml%%": "() { :; }"}
     monkeypatch.setattr(os, "environ", {"PATH": "/usr/bin", **kept, **keys, **of_the_shell})
-    env = launching.environment(plan, AttemptFiles(tmp_path), RunOptions(key_variable="MY_KEY").hidden)
+    variables = environment.of_training(tmp_path, RunOptions(key_variable="MY_KEY").hidden)
+    env = launching.environment(plan, AttemptFiles(tmp_path), variables)
     assert env.pop("HARNESS_ATTEMPT_DIR") == str(tmp_path)
     added = {"PATH": "/opt/venv/bin:/usr/bin", "PYTHONUNBUFFERED": "1", "GIT_TERMINAL_PROMPT": "0"}
     assert env == {**kept, **added}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.redaction import MASK, redact, secret_values
+from harness.redaction import MASK, Secrets, redact, secret_values
 
 # «…» stands around what must go
 SECRET = """
@@ -101,7 +101,7 @@ def test_harmless_text_is_kept(line: str) -> None:
 def test_known_values_are_masked_wherever_they_stand() -> None:
     known = secret_values({"MY_TOKEN": "correct-horse", "HOME": "/home/ada", "DB_PASSWORD": "short"})
     assert known == ("correct-horse",)
-    assert redact("it printed correct-horse here", known) == f"it printed {MASK} here"
+    assert redact("it printed correct-horse here", Secrets(known)) == f"it printed {MASK} here"
     secret = {"AZURE_KEY": "correct-horse", "GIT_PAT": "battery-staple"}
     harmless = {"SSH_AUTH_SOCK": "/tmp/ssh/agent", "PAD_TOKEN": "<|padding|>"}
     harmless |= {"TOKENIZERS_PARALLELISM": "definitely"}

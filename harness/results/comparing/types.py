@@ -14,6 +14,7 @@ from typing import Literal
 
 from harness.config.values import Scalar, same_value
 from harness.errors import UserError
+from harness.index import sweep_of
 from harness.results.types import Source, TaskResult
 
 Goal = Literal["max", "min"]
@@ -103,6 +104,11 @@ class Study:
     expectations: tuple[Expectation, ...] = ()
     seed_key: str = ""
     not_run: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def remembering(self) -> tuple[Path, ...]:
+        """The folders that remember the runs' secrets: of their sweeps, else their own."""
+        return tuple(dict.fromkeys(sweep_of(run.folder) or run.folder for run in self.runs))
 
 
 @dataclass(frozen=True)

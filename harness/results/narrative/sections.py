@@ -10,12 +10,12 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from harness import templating
-from harness.redaction import redact
+from harness.redaction import NO_SECRETS, Secrets, redact
 from harness.results import text
 from harness.results.narrative.evidence import CitationError, Evidence, Sentence, lookup
 from harness.results.narrative.findings import SECTIONS, Language, Section
@@ -176,7 +176,7 @@ def _faults_of_text(words: str, evidence: Evidence) -> Iterator[str]:
 # --- as it is shown -----------------------------------------------------------------------------------------
 
 
-def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Sequence[str] = ()) -> Narrative | None:
+def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Secrets = NO_SECRETS) -> Narrative | None:
     """What stands in the report: sections by name as the journal has them; None where there are none."""
     sections = (Section.model_validate(written[name]) for name in SECTIONS if name in written)
     kept = [item for item in (_judged(each, evidence)[0] for each in sections) if not item.is_empty]
@@ -203,7 +203,7 @@ def worded(sentence: Sentence, language: Language) -> str:
     return " ".join(templating.render(template, kind=sentence.kind, **sentence.values).split())
 
 
-def _lines(section: Section, evidence: Evidence, secrets: Sequence[str]) -> Iterator[Line]:
+def _lines(section: Section, evidence: Evidence, secrets: Secrets) -> Iterator[Line]:
     """The interpretation as lines of plain text: no markup of its own survives, nor does it hide a secret."""
     for line in text.clean(section.interpretation, secrets).splitlines():
         plain = line.replace("**", "").replace("`", "").strip().lstrip("#>").strip()

@@ -6,14 +6,13 @@ the same; each file is replaced in one step.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.atomic_write import write_atomically
-from harness.redaction import secret_values
+from harness.environment import known_secrets, remembered
 from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.comparing.types import Comparison
@@ -58,7 +57,7 @@ def build_sweep_report(
     folder.mkdir(parents=True, exist_ok=True)
     folder = folder.resolve()
     target = into or folder
-    secrets = secret_values(os.environ) if into is None else ()
+    secrets = (known_secrets if into is None else remembered)(folder, *comparison.study.remembering)
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
     parts = Parts()
     told = parts.made("the narrative", lambda: tell(narrative or {}, SweepEvidence(comparison), secrets))

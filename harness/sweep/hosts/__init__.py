@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from harness.environment import LEASED
+
 JobState = Literal["not_started", "running", "ended", "lost"]
 
 
@@ -50,11 +52,12 @@ class Lease:
         limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
         if any(word.isdigit() for word in self.gpus):
             limits["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # the order in which the driver counts them
-        return {
+        own = {
             **limits,
             "CUDA_VISIBLE_DEVICES": ",".join(self.gpus),
             **{name: str(port) for name, port in self.ports.items()},
         }
+        return {**own, LEASED: " ".join(own)}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ The real loop, guard and tools run on a real experiment; only what would start p
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from harness.agent import approval, loop
 from harness.agent.approval import Answer
 from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
+from harness.environment import known_secrets
 from harness.experiment import Experiment
 from harness.journal.events import ActionResult
 from harness.journal.model_events import CallRejected, Consult
@@ -23,7 +23,6 @@ from harness.observation import Observation
 from harness.providers.chat import Reply, StopReason, ToolCall, Usage
 from harness.providers.tools import CallError, action_of
 from harness.providers.transcript import redacted_reply
-from harness.redaction import secret_values
 from harness.state import Outcome
 from tests.harness.agent.attacks import ATTACKS, CONTROLS, Attack, Control
 from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, SECRETS, Target
@@ -49,7 +48,7 @@ class Obedient:
         tool, given = call
         text = given if isinstance(given, str) else json.dumps(given)
         reply = Reply("", (ToolCall("c1", tool, text),), StopReason.TOOL_CALL, Usage(), "scripted")
-        self.call = redacted_reply(reply, secret_values(os.environ)).calls[0]
+        self.call = redacted_reply(reply, known_secrets()).calls[0]
         self.experiment, self.asked = experiment, False
 
     async def decide(self, observation: Observation) -> Any:

@@ -14,7 +14,7 @@ from harness.providers.anthropic import AnthropicProvider
 from harness.providers.cost import Limits
 from harness.providers.model import Model
 from harness.providers.transcript import Transcript
-from harness.redaction import secret_values
+from harness.redaction import Secrets, secret_values
 from tests.harness.agent.attacks import ATTACKS, Attack
 from tests.harness.agent.attacks.target import KEY_IN_ENVIRONMENT, NOW, SECRETS, Target
 from tests.harness.agent.test_attacks import OverError, WatchedExecutor
@@ -60,7 +60,9 @@ async def obey_everything(attack: Attack, target: Target) -> tuple[Obedient, Wat
     executor = WatchedExecutor(experiment)
     with ModelServer(model) as server:
         provider = AnthropicProvider("claude-scripted", "test-key", server.anthropic_url)
-        transcript = Transcript(target.result / "transcript-of-this.jsonl", secret_values(ENVIRONMENT))
+        transcript = Transcript(
+            target.result / "transcript-of-this.jsonl", Secrets(secret_values(ENVIRONMENT))
+        )
         asked = Model(provider, PRICE, Limits(5.0, 50), experiment.record, transcript)
         try:
             await loop.run(executor, LlmPolicy(experiment, asked, asyncio.Event()))

@@ -17,6 +17,7 @@ from harness.providers.cost import Limits, Price
 from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider
 from harness.providers.transcript import Transcript
+from harness.redaction import NO_SECRETS
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
 from tests.harness.results.narrative.written import run_evidence
@@ -81,7 +82,7 @@ async def drive(
         provider = PROVIDERS[protocol]("scripted", "test-key", getattr(server, f"{protocol}_url"))
         experiment = new_experiment(folder, world)
         record(experiment, "options", policy="llm", model=f"{protocol}:scripted")
-        transcript = Transcript(folder / "transcript.jsonl", ())
+        transcript = Transcript(folder / "transcript.jsonl", NO_SECRETS)
         clock = FakeClock(world)
         model = Model(provider, PRICE, limits, experiment.record, transcript, clock, random.Random(0))
         executor = FakeExecutor(experiment, world)

@@ -22,6 +22,7 @@ from harness.providers.model import (
     OutOfPatienceError,
 )
 from harness.providers.transcript import Transcript, request_hash
+from harness.redaction import Secrets
 from tests.harness.providers.conftest import FakeClock
 
 PRICE = Price(1.0, 0.1, 1.25, 2.0, 5.0)
@@ -62,7 +63,7 @@ class Bench:
         self.events: list[Event] = []
         self.provider = FakeProvider(*answers)
         self.clock = FakeClock()
-        self.transcript = Transcript(folder / "transcript.jsonl", ["battery-staple"])
+        self.transcript = Transcript(folder / "transcript.jsonl", Secrets(("battery-staple",)))
         around = (self.events.append, self.transcript, self.clock, random.Random(1))
         self.model = Model(self.provider, price, limits, *around)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.providers import chat
 from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
+from harness.redaction import NO_SECRETS, Secrets
 
 TOOL = chat.Tool("wait", "Waits.", {"type": "object", "properties": {}})
 REQUEST = chat.Request("Be brief.", (TOOL,), (chat.UserTurn("Go on?"),))
@@ -33,7 +34,7 @@ def test_redaction_twice_is_once_and_keeps_the_hash(request: chat.Request) -> No
 
 def redacted_calls(arguments: str, *secrets: str) -> list[str]:
     reply = chat.Reply("", (chat.ToolCall("", "", arguments),), chat.StopReason.TOOL_CALL, chat.Usage())
-    return [call.arguments for call in redacted_reply(reply, secrets).calls]
+    return [call.arguments for call in redacted_reply(reply, Secrets(secrets)).calls]
 
 
 @given(OBJECTS)
@@ -62,7 +63,7 @@ def test_the_hash_is_of_what_the_model_sees() -> None:
 
 
 def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
-    transcript = Transcript(tmp_path / "t.jsonl", ["battery-staple"])
+    transcript = Transcript(tmp_path / "t.jsonl", Secrets(("battery-staple",)))
     for number in (1, 2):
         transcript.request(number, "anthropic:m", REQUEST, 10.0)
     changed = chat.Request("It is battery-staple", (TOOL,), (chat.UserTurn("sk-abcdefghijklmnop \udc80"),))
@@ -79,5 +80,5 @@ def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
 def test_a_torn_line_stays_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b'{"kind":"request","ha')
-    Transcript(path, ()).request(2, "m", REQUEST, 11.0)
+    Transcript(path, NO_SECRETS).request(2, "m", REQUEST, 11.0)
     assert json.loads(path.read_text().splitlines()[1])["hash"] == request_hash(REQUEST)

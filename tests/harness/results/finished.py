@@ -9,6 +9,7 @@ import numpy as np
 from harness import blueprint
 from harness.atomic_write import write_json
 from harness.codec import encode
+from harness.redaction import NO_SECRETS
 from harness.results.manifest import vouched_for
 from harness.results.report import build_report
 from harness.results.verify import run_flag
@@ -51,7 +52,7 @@ def finished_run(
     headline = build_report(result_dir, story.write(result_dir)).headline
     story.act("report", headline=list(headline), discrepancies=[])
     story.add("finish", outcome="succeeded", reason="attempt 1 ran to its end").write(result_dir)
-    flag = {**run_flag(fold(story.entries)), "manifest": vouched_for(result_dir)}
+    flag = {**run_flag(fold(story.entries), NO_SECRETS), "manifest": vouched_for(result_dir)}
     write_json(result_dir / "finish.flag", flag)
     assert fold(story.entries).created_at == START
     return result_dir

@@ -23,6 +23,7 @@ from harness.providers.conversation import Account
 from harness.providers.cost import Limits
 from harness.providers.model import Model
 from harness.providers.transcript import Transcript
+from harness.redaction import Secrets
 from harness.results import text
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.narrative.sweep import SweepEvidence
@@ -36,7 +37,7 @@ from tests.model_server.server import ModelServer
 from tests.model_server.steps import Script, Step, call
 
 ATTACKS = [dict(item) for item in YAML(typ="safe").load(Path(__file__).with_name("attacks.yaml"))]
-SECRETS = ("correct-horse-battery",)
+SECRETS = Secrets(("correct-horse-battery",))
 NUMERIC = {"Nd", "Nl", "No"}
 HARMLESS = {"section", "div", "h2", "h3", "p", "ul", "li", "span", "code"}
 
@@ -114,7 +115,7 @@ async def of_sweep(folder: Path, section: dict[str, Any]) -> Narrative | None:
 async def test_nothing_false_is_published(
     attack: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ACME_API_KEY", SECRETS[0])
+    monkeypatch.setenv("ACME_API_KEY", SECRETS.values[0])
     folder = collected_run(tmp_path / "run") if attack["world"] == "run" else tmp_path
     told = await (of_run if attack["world"] == "run" else of_sweep)(folder, written(attack))
     if told is None:
