@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import apply_changes
 from monitors.launch import LaunchSpec
+from monitors.processes import uptime
 from tests.harness.agent.world import World, new_experiment
 from tests.harness.runs import found, record
 
@@ -212,3 +214,13 @@ async def test_a_raised_limit_stays_raised(experiment: Experiment, monkeypatch: 
     assert freed.changes[0].new == "0.0 MiB freed"
     assert experiment.state.draft.measures == ("free_owned checkpoints",)
     assert (await launched(experiment, 3, monkeypatch)).most_open_files
+
+
+async def test_the_time_that_is_left_is_handed_over_as_an_uptime(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The experiment's clock stands far from the machine's, which was set meanwhile."""
+    left_s = experiment.state.deadline_at - experiment.clock()
+    assert abs(time.time() - experiment.clock()) > 3600
+    deadline = (await launched(experiment, 1, monkeypatch)).deadline_uptime
+    assert deadline is not None and 0 <= uptime() + left_s - deadline < 60
