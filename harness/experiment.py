@@ -71,7 +71,7 @@ class Experiment(Recorded[ExperimentState]):
         return self.state.blueprint
 
     @classmethod
-    def open(cls, folder: Path, clock: Clock = steady_time) -> "Experiment":
+    def open(cls, folder: Path, clock: Clock | None = None) -> "Experiment":
         """Take over an existing folder. Raises CopiedRunError for an unfinished copy of a run."""
         ends = journal.first_and_last(folder / cls.FILE)
         if ends is not None and ends[1]["kind"] != Finish.kind:
@@ -162,7 +162,7 @@ def begin(
     inode, host = result_dir.stat().st_ino, socket.gethostname()
     experiment.record(replace(created, folder=str(result_dir.resolve()), inode=inode, host=host))
     experiment.record(OptionsGiven(options))
-    experiment.record(Owner.this_process())
+    experiment.record(Owner.this_process(clock))
     return experiment
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol
 
@@ -32,10 +33,10 @@ def _time_of_boot() -> float:
 
 
 class SystemClock:
-    """The machine's own time, steady while this process lives."""
+    """The machine's own time, steady while this process lives, or `count`ed from elsewhere."""
 
-    def time(self) -> float:
-        return steady_time()
+    def __init__(self, count: Callable[[], float] = steady_time) -> None:
+        self.time = count
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
         # Not `wait_for`: up to Python 3.11 it loses a cancellation that comes together with the event.

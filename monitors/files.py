@@ -30,7 +30,8 @@ class Exit:
 
     `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start.
     `status`: exit status as a shell would give it (137 for SIGKILL), None if the command never ran.
-    `signal`: the signal that ended it, if one did. Times are epoch seconds.
+    `signal`: the signal that ended it, if one did. Times are epoch seconds,
+    `ended_uptime` is the end in seconds since the boot.
     `leftovers`: pids that outlived the command and were killed. `error`: what could not be started, and why.
     `log_lost_why`: disk full | file size limit | log limit | another error's own words.
     """
@@ -41,6 +42,7 @@ class Exit:
     signal: int | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    ended_uptime: float | None = None
     pid: int | None = None
     pgid: int | None = None
     prepare_status: int | None = None

@@ -256,6 +256,7 @@ class Supervisor:
             "signal": command.signal,
             "started_at": ended_at - took_s,
             "ended_at": ended_at,
+            "ended_uptime": self.started_uptime + took_s,
             "pid": self.command_pid,
             "pgid": self.command_pid,
             "prepare_status": prepare.status if self.options.prepare else None,

@@ -21,8 +21,9 @@ from harness.metric_files import FollowedFiles, Place
 from harness.repair import apply_changes
 from harness.state import AttemptState
 from monitors.clock import SystemClock
+from monitors.files import Exit
 from monitors.launch import SWALLOWED_AFTER_S, kill_leftovers, type_launch_line, withdraw
-from monitors.processes import members_of_attempt
+from monitors.processes import boot_id, members_of_attempt, uptime
 from monitors.resources import ResourceSampler, append_sample
 from monitors.rules import Event, Health, MetricSource, WatchRules, in_second_half
 from monitors.tmux import Session
@@ -63,7 +64,8 @@ class AttemptMonitor:
         self._followed = FollowedFiles(place) if source is MetricSource.CONSOLE else None
         self.watch = Watch(self._files, source, rules, other_rows=self._followed)
         self._session = Session(attempt.session)
-        self._waiter = Waiter(self._files, self._session, watch=self.watch, clock=SystemClock())
+        clock = SystemClock(experiment.clock)
+        self._waiter = Waiter(self._files, self._session, watch=self.watch, clock=clock)
         self._waits_since = experiment.clock()
         self._type_again_at = self._waits_since + SWALLOWED_AFTER_S
         self._never_ran = ""
@@ -104,13 +106,23 @@ class AttemptMonitor:
         self.watch.poll(final=True)
         if exit_record is not None:
             known = {field.name for field in fields(AttemptEnd)}
-            return AttemptEnd(**{name: value for name, value in vars(exit_record).items() if name in known})
+            found = vars(exit_record) | self._times_of(exit_record)
+            return AttemptEnd(**{name: value for name, value in found.items() if name in known})
         kill_leftovers(self._files, self._attempt_id)
         heartbeat = self._files.heartbeat()
-        ended_at = heartbeat.time if heartbeat else self._experiment.clock()
+        now = self._experiment.clock()
+        ended_at = min(heartbeat.time, now) if heartbeat else now
         if self._never_ran:
             return AttemptEnd("not_started", ended_at=ended_at, detail=self._never_ran)
         return AttemptEnd("lost", ended_at=ended_at, detail="it left no exit record")
+
+    def _times_of(self, end: Exit) -> dict[str, float]:
+        """When the attempt began and ended, as the journal counts time; {} for one of another boot."""
+        if end.ended_uptime is None or end.boot_id != boot_id():
+            return {}
+        ended_at = self._experiment.clock() - uptime() + end.ended_uptime
+        took_s = (end.ended_at or 0.0) - (end.started_at or 0.0)
+        return {"started_at": ended_at - took_s, "ended_at": ended_at}
 
     def achieved(self) -> tuple[int, int | None, str]:
         """Number of metric rows, how far they go, and the same in words."""

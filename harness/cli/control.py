@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,7 @@ def stop(run: OnlyOne = None) -> None:
     if owner is None:
         _stop_here(folder)
         return
-    if owner.host != journal.Owner.this_process().host:
+    if owner.host != socket.gethostname():
         fail(f"{folder} is run by process {owner.pid} on {owner.host}: stop it there")
     while not flag.exists():
         if time.monotonic() > give_up:

@@ -83,9 +83,10 @@ def _show_run(folder: Path, json_output: bool) -> None:
     row, report, known = tree.run_row(folder), folder / "report.html", known_secrets(folder)
     entries = journal.read(folder / "journal.jsonl") if "error" not in row else []
     state = fold(entries) if entries else None
+    now = journal.clock_of(entries)()
     attempts = _attempts(state) if state is not None else []
     if state is not None and "now" not in row:
-        row["now"] = standing(folder, state.blueprint, state.attempt, entries, time.time())
+        row["now"] = standing(folder, state.blueprint, state.attempt, entries, now)
     if json_output:
         print_json(clean_tree({**tree.as_json(row), "attempts": attempts}, known))
         return
@@ -96,7 +97,7 @@ def _show_run(folder: Path, json_output: bool) -> None:
         state=state,
         attempts=attempts,
         model_use=model_use(state.llm) if state is not None else "",
-        limit_s=state.deadline_at - time.time() if state is not None else None,
+        limit_s=state.deadline_at - now if state is not None else None,
         report=report if report.exists() else None,
         duration=duration,
         line=partial(one_line, known=known),

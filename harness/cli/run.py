@@ -319,7 +319,6 @@ def _resume_all() -> None:
 
 def _go_on_detached(folder: Path) -> None:
     """Let another process go on, or write the finish.flag where only that is missing."""
-    from harness import index
     from harness.agent.executor import Executor
     from harness.experiment import Experiment
     from harness.index import is_sweep
@@ -339,9 +338,9 @@ def _go_on_detached(folder: Path) -> None:
         typer.echo("{}: {} runs were running, {} queued".format(folder, *counts))
         let_go(sweep, sweep.state.sweep_id)
         return
-    state = index.load_state(folder)
-    typer.echo(f"{folder}: {aftermath(state, folder, time.time())}")
     experiment = Experiment.open(folder)
+    state = experiment.state
+    typer.echo(f"{folder}: {aftermath(state, folder, experiment.clock())}")
     if state.finished_at is None:
         let_go(experiment, state.experiment_id)
     else:

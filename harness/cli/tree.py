@@ -68,7 +68,8 @@ def run_row(folder: Path) -> Row:
     except journal.JournalDamagedError as error:
         return {**_damaged(folder, "run", error), "attempts": 0, "step": None}
     state, owned = fold(entries), journal.is_owned(folder / "journal.jsonl")
-    now = standing(folder, state.blueprint, state.attempt, entries, time.time())
+    time_now = journal.clock_of(entries)()
+    now = standing(folder, state.blueprint, state.attempt, entries, time_now)
     return {
         "kind": "run",
         "name": folder.name,
@@ -80,7 +81,7 @@ def run_row(folder: Path) -> Row:
         "metric": now.metric or None,
         "value": now.values[-1] if now.values else None,
         "created_at": state.created_at,
-        "elapsed_s": (state.finished_at or time.time()) - state.created_at,
+        "elapsed_s": (state.finished_at or time_now) - state.created_at,
         "result_dir": str(folder),
         "now": now,
     }
@@ -153,9 +154,11 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
 
 def status_of(folder: Path, state: SweepState) -> SweepStatus:
     """The sweep in this folder as it stands now, seen from outside its scheduler."""
+    from harness.sweep.events import SWEEP
     from harness.sweep.status import status
 
-    return status(state, time.time(), partial(progress, SweepFolder(folder)))
+    now = journal.clock_of(journal.read(folder / JOURNAL, SWEEP))()
+    return status(state, now, partial(progress, SweepFolder(folder)))
 
 
 def _member(folder: Path, member: RunStatus) -> Row:

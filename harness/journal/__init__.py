@@ -7,10 +7,12 @@ journal and the state folded from it.
 
 from harness.journal.events import RUN, Owner
 from harness.journal.journal import (
+    Clock,
     Entry,
     Journal,
     JournalDamagedError,
     JournalOwnedError,
+    clock_of,
     events_of,
     first_and_last,
     has_begun,
@@ -19,7 +21,7 @@ from harness.journal.journal import (
     read,
 )
 from harness.journal.order import Event, ImpossibleEventError, Order
-from harness.journal.recorded import Clock, Fold, Recorded
+from harness.journal.recorded import Fold, Recorded
 
 __all__ = [
     "RUN",
@@ -34,6 +36,7 @@ __all__ = [
     "Order",
     "Owner",
     "Recorded",
+    "clock_of",
     "events_of",
     "first_and_last",
     "has_begun",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
@@ -16,7 +16,9 @@ from harness.journal.order import Event, Order, Step
 from harness.options import RunOptions
 from harness.outcome import Outcome
 from harness.pending_changes import Change
+from monitors.clock import steady_time
 from monitors.files import SupervisorInfo
+from monitors.processes import boot_id, uptime
 
 VERSION = 2
 """Of the journal's format; a journal of another version is refused."""
@@ -48,14 +50,19 @@ class OptionsGiven(Event, kind="options"):
 
 
 class Owner(Event, kind="owner", clears="acting calling"):
-    """A process took the journal over; what the one before had begun and not ended is done once more."""
+    """A process took the journal over; what the one before had begun and not ended is done once more.
+
+    `boot_id`: of its machine; `booted_at`: when that was, as the journal counts time (see `clock_of`).
+    """
 
     pid: int
     host: str
+    boot_id: str = ""
+    booted_at: float = 0.0
 
     @classmethod
-    def this_process(cls) -> Owner:
-        return cls(os.getpid(), socket.gethostname())
+    def this_process(cls, clock: Callable[[], float] = steady_time) -> Owner:
+        return cls(os.getpid(), socket.gethostname(), boot_id(), clock() - uptime())
 
 
 class JournalRepaired(Event, kind="journal_repaired"):

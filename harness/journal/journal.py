@@ -2,10 +2,10 @@
 
 In: events, one JSON object per line, each with a sequence number and a CRC-32 of its own content, fsynced
 before the caller goes on. Out: the entries, in order. A torn last line (power loss in the middle of a
-write) never took effect and is cut off, and reported as such, when the journal is next opened; damage
-anywhere else, an entry that its class does not describe, and one that cannot follow those before it (`order`)
-are errors that name the line. One process owns a journal at a time: an advisory lock on the file itself,
-which the kernel releases when the owner dies.
+write: its line feed is missing) never took effect and is cut off, and reported as such, when the journal is
+next opened; any other damage, an entry that its class does not describe, and one that cannot follow those
+before it (`order`) are errors that name the line. One process owns a journal at a time: an advisory lock on
+the file itself, which the kernel releases when the owner dies.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ import os
 import socket
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +25,17 @@ from harness.codec import MisfitError, decode, encode
 from harness.errors import UserError
 from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
 from harness.journal.order import Event, ImpossibleEventError, Marks, Order
+from monitors.clock import steady_time
+from monitors.processes import boot_id, uptime
 
+Clock = Callable[[], float]
 E = TypeVar("E", bound=Event)
 LOCK_PATIENCE_S = 1.0
 LOCK_RETRY_S = 0.02
 
 
 class JournalDamagedError(UserError):
-    """An entry other than the last one cannot be read: the file was edited or the disk is failing."""
+    """A complete entry cannot be read: the file was edited or the disk is failing."""
 
 
 class JournalOwnedError(UserError):
@@ -89,7 +92,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
 def read(path: Path, order: Order = RUN) -> list[Entry]:
     """All entries of a journal; [] when there is none yet.
 
-    Raises JournalDamagedError when an entry that is not the last one is unreadable, or any is impossible.
+    Raises JournalDamagedError when a complete entry is unreadable, or any is impossible.
     """
     return _read(path, order).entries
 
@@ -126,8 +129,7 @@ def _read(path: Path, order: Order) -> _Content:
         return found
     for number, line in enumerate(lines, start=1):
         body = _parse(line)
-        is_torn = number == len(lines) and not (number == 1 and line.endswith(b"\n"))
-        if body is None and is_torn:
+        if body is None and not line.endswith(b"\n"):
             found.torn = line
             return found
         if body is None and number == 1:
@@ -160,19 +162,19 @@ def _check_version(body: dict[str, Any]) -> None:
 class Journal:
     """The journal opened for writing; use as a context manager, or call `close`."""
 
-    def __init__(self, path: Path, clock: Callable[[], float], order: Order = RUN) -> None:
-        """Take ownership of the journal at `path`, creating it if needed.
+    def __init__(self, path: Path, clock: Clock | None = None, order: Order = RUN) -> None:
+        """Take ownership of the journal at `path`, creating it if needed. `clock`: another one than its own.
 
         Raises JournalOwnedError when a live process holds it, JournalDamagedError when it cannot be trusted.
         """
         self.path = path
-        self._clock = clock
         self._order = order
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._lock()
             content = _read(path, order)
             self.entries, self._marks = content.entries, content.marks
+            self.clock = clock or clock_of(self.entries)
             if content.torn:
                 os.ftruncate(self._fd, content.sound)
                 if self.entries:  # a journal without a first entry has not begun
@@ -200,7 +202,7 @@ class Journal:
 
         Raises MisfitError or ImpossibleEventError, and writes nothing, when it could not be read again.
         """
-        line = Entry(len(self.entries) + 1, round(self._clock(), 3), event).to_line()
+        line = Entry(len(self.entries) + 1, round(self.clock(), 3), event).to_line()
         body = _parse(line)
         assert body is not None
         entry = Entry(body["seq"], body["time"], self._order.decode(event.kind, body["data"]))
@@ -266,6 +268,17 @@ def is_owned(path: Path) -> bool:
         return True
     finally:
         os.close(fd)
+
+
+def clock_of(entries: Sequence[Entry]) -> Clock:
+    """The time as a journal counts it, in epoch seconds: its first owner's on this boot, whatever the
+    machine's clock was set to since; on another boot the machine's clock, and never before the last entry."""
+    last = next((event for event in events_of(reversed(entries), Owner)), None)
+    if last is not None and last.boot_id and last.boot_id == boot_id():
+        booted_at = last.booted_at
+    else:
+        booted_at = max(steady_time() - uptime(), entries[-1].time - uptime() if entries else 0.0)
+    return lambda: booted_at + uptime()
 
 
 def events_of(entries: Iterable[Entry], kind: type[E]) -> Iterator[E]:

@@ -11,11 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from harness.atomic_write import write_json
 from harness.journal.events import Owner
-from harness.journal.journal import Entry, Journal, read
+from harness.journal.journal import Clock, Entry, Journal, read
 from harness.journal.order import Event, Order
-from monitors.clock import steady_time
 
-Clock = Callable[[], float]
 State = TypeVar("State")
 Self = TypeVar("Self", bound="Recorded[Any]")
 
@@ -51,21 +49,24 @@ class Recorded(Generic[State]):
     ORDER: Order
     FOLD: Fold[State]
 
-    def __init__(self, folder: Path, clock: Clock = steady_time) -> None:
-        """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
+        """Own the folder's journal. `clock`: another one than the journal's own.
+
+        Raises JournalOwnedError, JournalDamagedError.
+        """
         self.dir = folder
-        self.clock = clock
         self.journal = Journal(folder / self.FILE, clock, self.ORDER)
+        self.clock = self.journal.clock
         self.state: State = self.FOLD.fold(self.journal.entries)
         self.listeners: list[Callable[[State, Entry], object]] = []
         """Called after each entry that is recorded, with the state that it led to."""
 
     @classmethod
-    def open(cls: type[Self], folder: Path, clock: Clock = steady_time) -> Self:
+    def open(cls: type[Self], folder: Path, clock: Clock | None = None) -> Self:
         """Take over an existing folder, and enter this process as its owner, unless it is finished."""
         opened = cls(folder, clock)
         if opened.state.finished_at is None:
-            opened.record(Owner.this_process())
+            opened.record(Owner.this_process(opened.clock))
         return opened
 
     @classmethod

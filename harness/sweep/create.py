@@ -73,7 +73,7 @@ def make(
         except OSError as error:
             _log.warning("%s will not be listed by `harness ls`: %s", sweep.dir, error)
         sweep.record(SweepCreated(sweep_id, plan))
-        sweep.record(Owner.this_process())
+        sweep.record(Owner.this_process(sweep.clock))
     except BaseException:
         sweep.close()
         if not is_sweep(sweep.dir):

@@ -20,7 +20,6 @@ from harness.results.comparing.types import Goal
 from harness.sweep import events
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepPlan, SweepRun
-from monitors.clock import steady_time
 
 Status = Literal["queued", "running", "ended", "not_run"]
 
@@ -185,7 +184,7 @@ class Sweep(Recorded[SweepState]):
 
     FILE, ORDER, FOLD = "sweep.jsonl", events.SWEEP, FOLD
 
-    def __init__(self, folder: Path, clock: Clock = steady_time) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
         super().__init__(folder, clock)
         self.folder = SweepFolder(folder)

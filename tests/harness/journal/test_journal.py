@@ -1,8 +1,10 @@
 """The journal survives torn writes, notices damage, and has one owner at a time."""
 
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,15 +61,46 @@ def test_every_cut_of_the_last_line_is_survived_and_the_rest_kept(path: Path) ->
     assert isinstance(repaired, JournalRepaired) and noted == Noted("about three")
 
 
-@pytest.mark.parametrize("line", [2, 4])
-@pytest.mark.parametrize("gone", [False, True])
-def test_damage_before_the_end_is_an_error_that_names_the_line(path: Path, line: int, gone: bool) -> None:
+@pytest.mark.parametrize(("line", "gone"), [(2, False), (4, False), (6, False), (2, True), (4, True)])
+def test_damage_of_a_whole_entry_is_an_error_that_names_it(path: Path, line: int, gone: bool) -> None:
     write(path, "one", "two", "three")
     lines = path.read_bytes().splitlines(keepends=True)
     lines[line : line + 1] = [] if gone else [lines[line].replace(b"about", b"abuot")]
     path.write_bytes(b"".join(lines))
-    with pytest.raises(JournalDamagedError, match=f"journal.jsonl:{line + 1}:"):
-        journal.read(path)
+    for read in (journal.read, Journal):
+        with pytest.raises(JournalDamagedError, match=f"journal.jsonl:{line + 1}:"):
+            read(path)
+    assert path.read_bytes() == b"".join(lines)
+
+
+HOURS_5 = 5 * 3600.0
+
+
+@pytest.mark.parametrize("set_by", [-HOURS_5, HOURS_5])
+def test_a_journal_counts_time_on_from_its_owner_on_this_boot_whatever_the_clock_says(
+    path: Path, set_by: float
+) -> None:
+    with Journal(path) as first:
+        begun = first.append(created())
+        now = first.clock()
+        first.append(Owner.this_process(lambda: now - set_by))  # the machine's clock was set since
+    with Journal(path) as second:
+        second.append(Owner.this_process(second.clock))
+        assert second.clock() == pytest.approx(begun.time - set_by, abs=60.0)
+    with Journal(path) as third:
+        assert third.clock() == pytest.approx(begun.time - set_by, abs=60.0)
+
+
+@pytest.mark.parametrize(("written", "ahead"), [(-HOURS_5, 0.0), (HOURS_5, HOURS_5)])
+def test_on_another_boot_the_machine_s_clock_counts_but_never_before_the_last_entry(
+    path: Path, written: float, ahead: float
+) -> None:
+    before = time.time() + written
+    with Journal(path, clock=lambda: before) as first:
+        first.append(created())
+        first.append(Owner(1, "here", "another boot", before - 60.0))
+    with Journal(path) as second:
+        assert second.clock() == pytest.approx(time.time() + ahead, abs=60.0)
 
 
 def test_second_owner_is_refused_and_told_who_owns_it(path: Path) -> None:
@@ -85,7 +118,7 @@ def test_who_took_over_a_moment_ago_is_waited_for_and_named(path: Path) -> None:
     dead.wait()
     with Journal(path, clock=lambda: 1.0) as opened:
         opened.append(created())
-        opened.append(Owner(dead.pid, Owner.this_process().host))
+        opened.append(Owner(dead.pid, socket.gethostname()))
     code = OWNS + "time.sleep(0.3); j.append(Owner.this_process()); sys.stdin.read()"
     with another_process(code, path) as winner:
         with pytest.raises(JournalOwnedError, match=f"by process {winner.pid} "):
