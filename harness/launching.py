@@ -23,6 +23,7 @@ from harness.config.reader import text_of
 from harness.config.training import TrainingConfig
 from harness.metric_files import remember
 from harness.pending_changes import PendingChanges, diff
+from harness.redaction import is_secret
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec
 
@@ -177,13 +178,15 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
     config = write_config(plan, files, request)
     if not TrainingConfig.read(files.config).is_ajet:
         remember(files.dir, request.codebase)
+    variables = environment(plan, files, request.variables, request.environment)
     return LaunchSpec(
         attempt_dir=files.dir,
         attempt_id=request.attempt_id,
         session_name=request.session,
         command=unattended(request.relocate(command(plan, config, request.arguments))),
         cwd=request.codebase,
-        env=environment(plan, files, request.variables, request.environment),
+        env=variables,
+        secret_env={name: value for name, value in variables.items() if is_secret(name, value)},
         prepare=_at_home(plan, request, plan.prepare_command),
         cleanup=_at_home(plan, request, plan.cleanup_command),
         deadline_uptime=request.deadline_uptime,

@@ -153,14 +153,17 @@ class Memory:
         if not self.digests or len(text) < self._lengths[-1]:
             return text
         ends, kept, at = {found.end() for found in _TOKEN_ENDS.finditer(text)}, [], 0
+        others: set[str] = set()  # logs repeat themselves, and rulers of one character most of all
         for found in _TOKEN_BEGINS.finditer(text):
             start = found.start()
             lengths = (length for length in self._lengths if start >= at and start + length in ends)
             for length in lengths:
-                if self.digest(text[start : start + length]) in self.digests:
+                piece = text[start : start + length]
+                if piece not in others and self.digest(piece) in self.digests:
                     kept.append(text[at:start])
                     at = start + length
                     break
+                others.add(piece)
         return MASK.join([*kept, text[at:]])
 
 

@@ -177,14 +177,17 @@ def replay(
     from dataclasses import asdict
 
     from harness.agent.replay import replay as decisions
+    from harness.environment import known_secrets
+    from harness.results.text import clean_tree
 
     out, folder = console(), find_run(run)
+    known = known_secrets(folder)
     count = different = 0
     for decision in decisions(folder):
         count += 1
         different += bool(decision.differs)
         if json_output:
-            typer.echo(json.dumps(asdict(decision), ensure_ascii=False))
+            typer.echo(json.dumps(clean_tree(asdict(decision), known), ensure_ascii=False))
             continue
         by = f"model, {decision.calls} calls" if decision.calls else "code"
         asked = f"{decision.action} (refused)" if decision.refused else decision.action

@@ -172,13 +172,14 @@ def test_after_a_reboot_a_run_goes_on_with_the_environment_of_its_start(bench: B
     bench.script("train.py", f"import os\n{printed}\n{TRAIN}")
     bench.plan("python train.py 15 0.2")
     first = {"A": "1", "MY_TOKEN": "token-of-the-start", "OTHER_KEY": "key-of-the-start"}
+    first["SQL"] = "Server=db;Uid=sa;Pwd=hunter2secret"
     watching = bench.start("run", str(bench.blueprint), env=first)
     until(lambda: "step=3 " in bench.log(), "step 3")
     watching.kill()
     supervisor = json.loads((bench.attempt() / "started" / "supervisor.json").read_text())
     for pid in (supervisor["pid"], supervisor["command_pid"]):
         os.kill(pid, signal.SIGKILL)
-    later = {"A": "2", "B": "2", "OTHER_KEY": "another-key-77"}
+    later = {"A": "2", "B": "2", "OTHER_KEY": "another-key-77", "SQL": first["SQL"]}
     bench.harness("resume", str(bench.result_dir), env=later)
     logs = [(bench.attempt(number) / "pane.log").read_text() for number in (1, 2)]
     assert "it has 1 None token-of-the-start key-of-the-start\n" in logs[0].replace("\r", "")
@@ -194,6 +195,8 @@ def test_after_a_reboot_a_run_goes_on_with_the_environment_of_its_start(bench: B
     assert others == {*documents, "finish.flag"}
     secrets = (b"token-of-the-start", b"key-of-the-start", b"another-key-77")
     assert not any(secret in path.read_bytes() for path in read_by_all for secret in secrets)
+    kept = [bench.attempt(2) / "launch.sh", bench.result_dir / "attempts" / "environment.json"]
+    assert not any(secret in path.read_bytes() for path in kept for secret in (*secrets, b"hunter2secret"))
 
 
 def test_stopping_what_had_ended_by_itself_keeps_its_success(bench: Bench) -> None:
