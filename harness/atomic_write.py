@@ -10,8 +10,9 @@ from typing import Any
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Replace `path` with `content` in one step: temporary file beside it, fsync, rename, fsync of the
-    folder. What a writer that was killed has left beside it is removed."""
-    data = content.encode() if isinstance(content, str) else content
+    folder. Names that are not UTF-8 are written as the bytes they are. What a writer that was killed has left
+    beside it is removed."""
+    data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         pid = leftover.name.split(".")[-2]
         if pid.isdigit() and not is_running(int(pid)):
@@ -36,8 +37,10 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
 
 
 def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
-    """`write_atomically` for JSON, indented so that people can read it."""
-    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n", mode)
+    """`write_atomically` for JSON, indented so that people can read it; what is not UTF-8 stands there in
+    JSON's own escapes."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+    write_atomically(path, text.encode(errors="backslashreplace"), mode)
 
 
 def copy_private(source: Path, target: Path) -> None:

@@ -2,6 +2,7 @@
 trainer take it."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ def check_surroundings(blueprint: Blueprint) -> Blueprint:
 
 def faults_of(blueprint: Blueprint) -> Iterator[tuple[str, str, str]]:
     """(section, what is wrong, how to fix it) of its paths and its config."""
-    for check in (_codebase, _interpreter, _config, _result_dir, _host):
+    for check in (_names, _codebase, _interpreter, _config, _result_dir, _host):
         yield from check(blueprint)
 
 
@@ -56,6 +57,14 @@ def check_trainer(blueprint: Blueprint, ask: Callable[..., Verdict] = ask_traine
 def _with(blueprint: Blueprint, found: list[Problem]) -> Blueprint:
     problems = sorted([*blueprint.problems, *found], key=lambda problem: problem.line)
     return replace(blueprint, problems=tuple(problems))
+
+
+def _names(blueprint: Blueprint) -> Iterator[_Found]:
+    for section, folder in ((names.CODEBASE, blueprint.codebase_dir), (names.RESULT, blueprint.result_dir)):
+        if re.search(r"[\x00-\x1f\x7f-\x9f]", str(folder)):
+            message = f"the path {str(folder)!r} has a line break or another control character in it"
+            yield section, message, "rename that folder"
+            return
 
 
 def _codebase(blueprint: Blueprint) -> Iterator[_Found]:

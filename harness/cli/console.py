@@ -4,6 +4,7 @@ read, and questions at this terminal."""
 import codecs
 import json
 import os
+import re
 import shutil
 import sys
 import termios
@@ -63,9 +64,14 @@ def use_utf8() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
+def visible(text: str) -> str:
+    """The text with control characters, which a path may hold, written out: a terminal would obey them."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], text)
+
+
 def fail(message: str, status: int = 2) -> NoReturn:
     """Say what went wrong on standard error and end with `status`."""
-    typer.echo(f"harness: {message}", err=True)
+    typer.echo(visible(f"harness: {message}"), err=True)
     raise typer.Exit(status)
 
 
@@ -135,7 +141,7 @@ def print_table(rows: Iterable[Sequence["str | Text"]], titles: Sequence[str] = 
     from rich.table import Table
     from rich.text import Text
 
-    rows = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    rows = [[Text(visible(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     table = Table(box=None, show_header=bool(titles), header_style="bold", padding=(0, 2, 0, 0))
     for place, title in enumerate(titles or ("",) * len(rows[0])):
         table.add_column(title, no_wrap=place == 0 and not title, overflow="fold")

@@ -66,11 +66,8 @@ class Entry:
     def to_line(self) -> bytes:
         body = {"seq": self.seq, "time": self.time, "kind": self.event.kind, "data": encode(self.event)}
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=str)
-        return f'{text[:-1]},"crc":"{_checksum(text)}"}}\n'.encode("utf-8", "surrogatepass")
-
-
-def _checksum(text: str) -> str:
-    return f"{zlib.crc32(text.encode('utf-8', 'surrogatepass')):08x}"
+        whole = text.encode(errors="backslashreplace")  # what is not UTF-8, as JSON's own escapes
+        return whole[:-1] + b',"crc":"%08x"}\n' % zlib.crc32(whole)
 
 
 def _sound(line: bytes) -> bytes | None:

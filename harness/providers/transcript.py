@@ -85,7 +85,7 @@ class Transcript:
             size = file.seek(0, os.SEEK_END)
             if size and os.pread(fd, 1, size - 1) != b"\n":
                 text = "\n" + text  # the last line was torn: keep this one whole
-            file.write(text.encode("utf-8", "surrogatepass"))
+            file.write(text.encode(errors="backslashreplace"))
 
 
 def _sha(value: Any) -> str:

@@ -70,3 +70,25 @@ def test_what_cannot_be_run_is_said(bench: Bench, arguments: list[str], words: s
     output = bench.harness("run", *[word.format(plan=plan) for word in arguments], status=2)
     assert words in output
     assert not list(bench.folder.glob("exp_results/*/attempts/*"))
+
+
+def test_any_bytes_in_a_name_or_a_variable(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bench.folder / "#(touch pwned) caf\udce9;"
+    folder.mkdir()
+    (folder / "train.py").write_text(f"{SCRIPT}import os; open('x', 'wb').write(os.environb[b'X'])\n")
+    monkeypatch.setenv("X", "\udce9")
+    plan, results = folder / "t.md", str(folder / "r\udce9;")
+    plan.write_text(f"## [exp_purpose]\nx\n## [exp_launch_command]\n`{sys.executable} train.py`\n")
+    bench.harness("run", str(plan), "--result-dir", results)
+    assert (folder / "x").read_bytes() == b"\xe9"
+    assert "nothing differs" in bench.harness("verify", results)
+    assert not list(bench.folder.rglob("pwned"))
+
+
+def test_control_characters_in_a_name_are_refused_and_not_printed(bench: Bench) -> None:
+    folder = bench.folder / "a\x1b]0;title\x07b\nc"
+    folder.mkdir()
+    (folder / "t.md").write_text("## [exp_purpose]\nx\n## [exp_launch_command]\n`true`\n")
+    for command in ("check", "run"):
+        output = bench.harness(command, str(folder / "t.md"), status=2)
+        assert "control character" in output and not set("\x1b\x07") & set(output)

@@ -1,11 +1,14 @@
 """Atomic writes leave one file, whatever died before."""
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from harness.atomic_write import write_atomically
+import pytest
+
+from harness.atomic_write import write_atomically, write_json
 
 
 def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
@@ -20,3 +23,12 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(
     write_atomically(path, "whole")
     assert set(tmp_path.iterdir()) == {path, alive, other}
     assert path.read_text() == "whole"
+
+
+@pytest.mark.parametrize("text", ["数 é", "caf\udce9", "\ud800"])
+def test_names_that_are_not_utf8_are_written(tmp_path: Path, text: str) -> None:
+    write_json(tmp_path / "a.json", {text: text})
+    assert json.loads((tmp_path / "a.json").read_bytes().decode()) == {text: text}
+    if text != "\ud800":  # no bytes of a name
+        write_atomically(tmp_path / "a.yaml", f"path: {text}\n")
+        assert (tmp_path / "a.yaml").read_bytes() == os.fsencode(f"path: {text}\n")

@@ -62,6 +62,15 @@ def test_files_in_the_way(tmp_path: Path, section: str, place: str, words: str) 
     assert words in errors(check_surroundings(plan(tmp_path, **{section: str(tmp_path / place)})))[0][1]
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\x9bb", "caf\udce9", "#(x);"])
+def test_a_folder_with_control_characters_in_its_name_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    text = text_of(tmp_path, launch_command="python a.py", result_dir="./r")
+    found = [message for _, message in errors(check_surroundings(parse(text, folder / "t.md", folder)))]
+    assert [repr(str(folder)) in message for message in found] == [True] * (name[0] == "a")
+
+
 @pytest.mark.parametrize("text", ["a: [1\n", "- a\n- b\n", "a: 1\na: 2\n"])
 def test_a_config_must_be_a_yaml_mapping(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)

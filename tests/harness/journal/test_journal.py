@@ -48,6 +48,12 @@ def texts(entries: list[Entry]) -> list[str]:
     return [noted.text.removeprefix("about ") for noted in journal.events_of(entries, Noted)]
 
 
+def test_what_is_not_utf8_is_kept_in_a_file_that_is(path: Path) -> None:
+    write(path, "caf\udce9 \ud800 数")
+    assert texts(journal.read(path)) == ["caf\udce9 \ud800 数"]
+    assert "数" in path.read_bytes().decode()
+
+
 def test_every_cut_of_the_last_line_is_survived_and_the_rest_kept(path: Path) -> None:
     write(path, "one", "two")
     content = path.read_bytes()

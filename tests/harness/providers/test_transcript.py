@@ -71,7 +71,7 @@ def test_system_and_tools_are_written_once(tmp_path: Path) -> None:
     text = transcript.path.read_bytes()
     assert b"battery-staple" not in text and b"sk-abc" not in text
     assert transcript.path.stat().st_mode & 0o777 == 0o600
-    written = [json.loads(line.decode("utf-8", "surrogatepass")) for line in text.splitlines()]
+    written = [json.loads(line) for line in text.decode().splitlines()]
     assert ["system" in line for line in written] == [True, False, True]
     assert ["tools" in line for line in written] == [True, False, False]
     assert written[0]["system_sha256"] == written[1]["system_sha256"] != written[2]["system_sha256"]
