@@ -59,10 +59,18 @@ def members_of_group(group: Path | None) -> set[int]:
 
 
 def remove_group(group: Path | None) -> None:
-    """Remove a group whose processes have all ended; one that has some is left as it is."""
+    """Remove a group whose processes have all ended, which the kernel may notice a moment later; one that has
+    some is left as it is."""
     for each in reversed(_with_inner(group)):
-        with contextlib.suppress(OSError):
-            each.rmdir()
+        for pause_s in (0.01, 0.1, 0.0):
+            try:
+                each.rmdir()
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(pause_s)
+            else:
+                break
 
 
 def _with_inner(group: Path | None) -> list[Path]:

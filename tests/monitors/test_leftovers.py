@@ -14,7 +14,7 @@ import pytest
 from monitors.attempt_processes import make_group, remove_group
 from monitors.files import AttemptFiles, SupervisorInfo
 from monitors.launch import kill_leftovers, leftovers
-from monitors.processes import ATTEMPT_VARIABLE, read_process, uptime
+from monitors.processes import ATTEMPT_VARIABLE, attempt_of, read_process, uptime
 from monitors.wait import Waiter, WakeReason
 from tests.monitors.tmux_world import ending, log_shows, python, start, until
 
@@ -121,6 +121,7 @@ async def test_what_belongs_to_another_attempt_is_left_alone(folder: Path) -> No
     command = f"{ATTEMPT_VARIABLE}=another-01 setsid sleep 1000 & echo $! > left; {STUBBORN}"
     files, _ = start(folder, command)
     (other,) = await daemons(folder, 1)
+    await until(lambda: attempt_of(other) == "another-01", "the other attempt")
     info = await info_of(files)
     os.kill(info.pid, signal.SIGKILL)
     await asyncio.to_thread(kill_leftovers, files, info.attempt_id, 0.3)
