@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.blueprint.choice import Candidate
-from harness.blueprint.labels import Role, is_nothing, is_placeholder, spans
+from harness.blueprint.labels import Role, bare, is_nothing, is_placeholder, spans
 
 if TYPE_CHECKING:
     from harness.blueprint.document import Item, Section
@@ -149,7 +149,7 @@ def _of_lines(item: Item, text: str) -> Iterator[Candidate]:
 def _candidate(command: str, line: int, role: Role) -> Candidate:
     if is_nothing(command):
         return Candidate(None, line, role)
-    return Candidate(command, line, role, _doubt(command))
+    return Candidate(command, line, role, _doubt(bare(command)))
 
 
 def _left_out(lines: list[str], commands: list[str]) -> str:
@@ -161,14 +161,14 @@ def _left_out(lines: list[str], commands: list[str]) -> str:
 
 
 def _prose_behind(command: str) -> str:
-    bare = re.sub(r"\"[^\"]*\"|'[^']*'", "", command)
-    if _WIDE.search(bare) or re.search(r"\.\s+[A-Z][a-z]+ [a-z]", bare):
+    unquoted = bare(command)
+    if _WIDE.search(unquoted) or re.search(r"\.\s+[A-Z][a-z]+ [a-z]", unquoted):
         return f"where does the command end in {command!r}?"
     return ""
 
 
 def _doubt(command: str) -> str:
     """Why a command cannot be meant as it stands."""
-    if re.search(r"<[A-Za-z][\w /.-]*>", command) and "<<" not in command:
-        return f"{command!r} still has a placeholder"
+    if (found := re.search(r"<[A-Za-z][\w /.-]*>", command)) and "<<" not in command:
+        return f"the placeholder {found[0]} is still there (what is meant as it stands is quoted)"
     return "the command contains a NUL character" if "\0" in command else ""

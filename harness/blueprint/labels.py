@@ -23,6 +23,7 @@ _NOTHING = re.compile(
 _PLACEHOLDER = re.compile(
     r"<[^<>]*[A-Za-z\u4e00-\u9fff][^<>]*>|\b(?:todo|tbd|fixme)\b|…|\.\.\.+$", re.IGNORECASE
 )
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」"}
 
 
@@ -124,6 +125,11 @@ def unquoted(text: str) -> str | None:
     close = _QUOTES.get(text[:1])
     end = text.find(close, 1) if close else -1
     return text[1:end] if end > 1 else None
+
+
+def bare(command: str) -> str:
+    """A command without what it quotes, which is a person's own word whatever it looks like."""
+    return _QUOTED.sub("", command)
 
 
 def is_nothing(text: str) -> bool:

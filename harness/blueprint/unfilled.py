@@ -8,7 +8,7 @@ from functools import cache
 
 from harness.blueprint import names
 from harness.blueprint.document import Section, read_document
-from harness.blueprint.labels import is_placeholder
+from harness.blueprint.labels import bare, is_placeholder
 from harness.templating import templates_dir
 
 ABOUT_WHAT_RUNS = (names.PURPOSE, names.YAML, names.COMMAND)
@@ -23,7 +23,9 @@ def unfilled(sections: Mapping[str, Section]) -> tuple[str, ...]:
 def _says_nothing(section: Section) -> bool:
     """A heading may have words behind the name; a line of text with words behind it says something."""
     own = [item for item in section.items if item.value.strip() and not (item.title and section.heading)]
-    return all(is_placeholder(item.value) for item in own) or _words(section) in _original(section.name)
+    return all(is_placeholder(bare(item.value) if item.block else item.value) for item in own) or _words(
+        section
+    ) in _original(section.name)
 
 
 def _words(section: Section) -> str:

@@ -73,6 +73,16 @@ def test_what_is_kept_of_it(body: str, expected: str) -> None:
     assert command(body) == expected
 
 
+@pytest.mark.parametrize("quoted", ["'<think>'", '"<think>"', '"say \\"<a b>\\""', "--tag='<TODO>'"])
+@pytest.mark.parametrize("fence", ["`", "```"])
+def test_what_a_command_quotes_is_no_placeholder(quoted: str, fence: str) -> None:
+    line = "\n" * (fence == "```")
+    body = f"{fence}{line}python t.py {quoted}{line}{fence}"
+    blueprint = read_text(f"## [exp_purpose]\nTODO\n## [exp_launch_command]\n{body}\n")
+    assert (blueprint.launch_command, errors(blueprint)) == (f"python t.py {quoted}", [])
+    assert not [text for _, text in warnings(blueprint) if "[exp_launch_command]" in text and line]
+
+
 NA = "NA|默认|- command: NA|`NA`|Default: the agent must write its own command|```\nNA\n```|NA, see below|"
 
 
@@ -89,7 +99,9 @@ def test_na(body: str) -> None:
         ("- `python a.py`\n- `python b.py`", 6, "two commands"),
         ("Make sure that the data is there first.", 5, "names no command"),
         ("运行训练脚本", 5, "names no command"),
-        ("python train.py --conf <your config>", 5, "placeholder"),
+        ("python train.py --conf <your config>", 5, "placeholder <your config>"),
+        ("```\npython train.py --a '<x>' <y>\n```", 6, "placeholder <y>"),
+        ('python train.py --conf "<your config>"', 5, "placeholder"),
         ("python train.py 然后等待", 5, "where does the command end"),
         ("Use `python a.py` or `python b.py`", 5, "two commands"),
         ("python train.py\n--lr 1e-4", 5, "does the line '--lr 1e-4' belong"),
