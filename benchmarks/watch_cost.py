@@ -33,7 +33,7 @@ from _training_log import PIECES_PER_S, pieces
 from monitors.files import AttemptFiles
 from monitors.logs import clean
 from monitors.metrics import MetricPatterns, parse_line
-from monitors.metrics_file import read_metrics
+from monitors.metrics_file import MetricTable
 from monitors.processes import boot_id, read_process
 from monitors.rules import WatchRules, is_error
 from monitors.tmux import SOCKET_VARIABLE
@@ -142,7 +142,7 @@ def real_run(rate: int, minutes: float, folder: Path) -> Cost:
     (folder / "enough").touch()
     saw = [int(peer.communicate()[0]) for peer in peers]
     assert harness.wait() == 0, b"".join(output).decode()
-    rows = len(read_metrics(files.metrics))
+    rows = len(MetricTable.read(files.metrics))
     written = sum(
         b" step:" in line or line.startswith(b"eval ") for line in files.pane_log.read_bytes().split(b"\n")
     )

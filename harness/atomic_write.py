@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from monitors.json_numbers import worded
+
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Replace `path` with `content` in one step: temporary file beside it, fsync, rename, fsync of the
@@ -38,8 +40,8 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
 
 def write_json(path: Path, value: Any, mode: int = 0o644) -> None:
     """`write_atomically` for JSON, indented so that people can read it; what is not UTF-8 stands there in
-    JSON's own escapes."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+    JSON's own escapes, and NaN and infinities as words."""
+    text = json.dumps(worded(value), indent=2, ensure_ascii=False, default=str) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"), mode)
 
 

@@ -219,7 +219,7 @@ class OpenedRun:
             known = metric_names(self._record)
             hint = did_you_mean(name, known, "; did you mean {}?") or f"; it has {', '.join(known) or 'none'}"
             raise UnknownMetricError(f"{self.name} has no metric called {name!r}{hint}")
-        return [point.position for point in points], [point.value for point in points]
+        return list(points.positions), list(points.values)
 
 
 def _whole(places: Any) -> Any:

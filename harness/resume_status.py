@@ -4,10 +4,8 @@ In: the state that the journal gives, and a look at the newest attempt's files. 
 nothing is decided or changed here.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.actions import Launch
 from harness.attempt import AttemptEnd, Diagnosis
@@ -16,9 +14,7 @@ from harness.launching import last_checkpoint
 from harness.observation import Observation
 from harness.state import AttemptState, ExperimentState
 from monitors.files import AttemptFiles
-from monitors.metrics import Row
-from monitors.metrics.axis import positions
-from monitors.metrics_file import read_metrics
+from monitors.metrics_file import MetricTable
 from monitors.wait import describe
 
 
@@ -47,14 +43,11 @@ def aftermath(state: ExperimentState, result_dir: Path, now: float) -> str:
 
 def _restart(state: ExperimentState, attempt: AttemptState, files: AttemptFiles, now: float) -> str:
     """Whether the guard lets a lost attempt be started again, and from where."""
-    try:
-        rows = read_metrics(files.metrics)
-    except ValueError:  # damaged when the machine went down; resuming writes the file anew from the log
-        rows = []
+    _, places = MetricTable.read(files.metrics).placed()
     lost = replace(
         attempt,
         launched_at=attempt.launched_at or now,
-        ended=AttemptEnd("lost", last_step=_reached(rows)),
+        ended=AttemptEnd("lost", last_step=int(places[-1]) if places else None),
         diagnosis=Diagnosis("", "supervisor_lost", "it was lost", transient=True),
     )
     after = replace(state, attempts=(*state.attempts[:-1], lost), pending=None)
@@ -66,9 +59,3 @@ def _restart(state: ExperimentState, attempt: AttemptState, files: AttemptFiles,
         return f"it is not started again: {refusal}"
     checkpoint = last_checkpoint(files)
     return f"it is started again {f'from checkpoint {checkpoint}' if checkpoint else 'from the beginning'}"
-
-
-def _reached(records: Sequence[Mapping[str, Any]]) -> int | None:
-    """How far the rows of an attempt go: the last step or epoch, else how many there are."""
-    _, places = positions(Row(one["step"], {}, one.get("epoch")) for one in records)
-    return int(places[-1]) if places else None

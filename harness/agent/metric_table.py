@@ -7,11 +7,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from harness.agent.excerpts import cut, plain
-from harness.results.raw import RowPlaces
+from harness.results.collect import columns
 from monitors.metrics.axis import AXIS_WORDS, AxisKind, whole
+from monitors.metrics_file import MetricTable
 
 MOST_METRICS = 40
 MOST_POINTS = 8
@@ -22,35 +26,28 @@ _HEADER = (
     "|---|---|---|---|---|---|---|",
 )
 _TELLING = ("reward|score", "kl", "loss", "^val|eval|pass_rate|pass@|accuracy", "grad_norm|entropy", "length")
-Point = tuple[float, float | None]
-"""A value and its position."""
 
 
 @dataclass
 class Metrics:
     """What a metrics file holds: number of rows, what their positions are, the first and the last of these,
-    and the course of each metric."""
+    and the values of each metric with their positions."""
 
     rows: int = 0
     axis: AxisKind = "row"
     span: tuple[float, float] | None = None
-    courses: dict[str, list[Point]] = field(default_factory=dict)
+    courses: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
 def read(path: Path) -> Metrics:
     """The metrics of one attempt, of _MOST_NAMES names at most; empty when there is no file. Damaged lines
     are passed over."""
-    rows = RowPlaces()
-    found: dict[str, list[tuple[float, int]]] = {}
-    for number, (_, row) in enumerate(rows.read(path, path.name, [])):
-        for name, value in row.values.items():
-            if name in found or len(found) < _MOST_NAMES:
-                found.setdefault(name, []).append((value, number))
-    axis, places = rows.placed()
-    courses: dict[str, list[Point]] = {
-        name: [(value, whole(places[number])) for value, number in course] for name, course in found.items()
-    }
-    return Metrics(len(places), axis, (min(places), max(places)) if places else None, courses)
+    table = MetricTable.read(path)
+    axis, places = table.placed()
+    at = np.array(places)
+    found = islice(columns(table).items(), _MOST_NAMES)
+    courses = {name: (values, at[rows]) for name, (rows, values) in found}
+    return Metrics(len(table), axis, (min(places), max(places)) if places else None, courses)
 
 
 def choose(metrics: Metrics, parts: Sequence[str]) -> list[str]:
@@ -75,7 +72,7 @@ def title(metrics: Metrics) -> str:
 
 def rows(metrics: Metrics, names: Sequence[str]) -> list[str]:
     """The lines of the table, and what is left out of it."""
-    lines = [*_HEADER, *(_row(name, metrics.courses[name]) for name in names[:MOST_METRICS])]
+    lines = [*_HEADER, *(_row(name, *metrics.courses[name]) for name in names[:MOST_METRICS])]
     if len(names) > MOST_METRICS:
         left = "many" if len(metrics.courses) == _MOST_NAMES else len(names) - MOST_METRICS
         lines.append(f"… {left} more metrics left out: ask for parts of names with metrics=…")
@@ -87,21 +84,18 @@ def shown_name(name: str) -> str:
     return cut("_".join(re.split(r"[\s|`]+", plain(name[: 4 * _LONGEST_NAME]).strip("|` \t"))), _LONGEST_NAME)
 
 
-def _row(name: str, points: list[Point]) -> str:
-    numbers = [point for point in points if not math.isnan(point[0])]
-    nans, inner = len(points) - len(numbers), MOST_POINTS - 1
-    count = f"{len(points)} ({nans} NaN)" if nans else str(len(points))
-    shown = points
-    if len(points) > MOST_POINTS:
-        shown = [*(points[index * len(points) // inner] for index in range(inner)), points[-1]]
-    course = " ".join(f"{value:.3g}" for value, _ in shown).replace("nan", "NaN")
-    ends = [_number((points[0][0], None)), _number((points[-1][0], None))]
-    extremes = [_number(pick(numbers, key=lambda point: point[0], default=points[0])) for pick in (min, max)]
-    return f"| {' | '.join([shown_name(name), count, *ends, *extremes, course])} |"
+def _row(name: str, values: np.ndarray, places: np.ndarray) -> str:
+    kept = np.flatnonzero(~np.isnan(values))
+    count = f"{len(values)} ({len(values) - len(kept)} NaN)" if len(kept) < len(values) else str(len(values))
+    inner, shown = MOST_POINTS - 1, values
+    if len(values) > MOST_POINTS:
+        shown = values[[*(index * len(values) // inner for index in range(inner)), -1]]
+    course = " ".join(f"{value:.3g}" for value in shown.tolist()).replace("nan", "NaN")
+    extremes = [int(kept[pick(values[kept])]) if len(kept) else 0 for pick in (np.argmin, np.argmax)]
+    ends = [_number(values[0]), _number(values[-1])]
+    ends += [_number(values[index], f" ({whole(float(places[index]))})") for index in extremes]
+    return f"| {' | '.join([shown_name(name), count, *ends, course])} |"
 
 
-def _number(point: Point) -> str:
-    value, position = point
-    if math.isnan(value):
-        return "NaN"
-    return f"{value:.6g}" if position is None else f"{value:.6g} ({position})"
+def _number(value: float, at: str = "") -> str:
+    return "NaN" if math.isnan(value) else f"{value:.6g}{at}"

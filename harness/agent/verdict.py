@@ -3,7 +3,8 @@
 In: the exit record, the raw rows, the plan, the state. Out: a `Shortfall`, or a `Verdict`.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.attempt import log_lost
@@ -11,8 +12,9 @@ from harness.config.training import TrainingConfig
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
 from monitors.files import AttemptFiles
-from monitors.health import assess, runs
+from monitors.health import assess_last
 from monitors.metrics import Row
+from monitors.metrics_file import MetricTable
 
 
 @dataclass(frozen=True)
@@ -38,36 +40,44 @@ def shortfall(
     if rows == 0:
         owes_rows = config.is_ajet or names_metrics
         return Shortfall("it exited with status 0 without a single metric row") if owes_rows else None
-    merged, validated = _merged(attempts)
-    missing = config.expected_validations(last_step or 0) - validated
+    merged = _Merged(attempts)
+    missing = config.expected_validations(last_step or 0) - merged.validated
     if missing:
         steps = ", ".join(map(str, sorted(missing)))
         return Shortfall(f"it exited with status 0, but the validation at step {steps} is missing")
     # Of a command that began anew by itself, only what it did last counts.
-    alarms = (alarm for run in list(runs(merged))[-1:] for alarm in assess(run))
-    alarm = next((alarm for alarm in alarms if alarm.worthless and not alarm.passed), None)
+    worthless = (alarm for alarm in assess_last(merged) if alarm.worthless and not alarm.passed)
+    alarm = next(worthless, None)
     return Shortfall(f"it exited with status 0, but {alarm.text}", alarm.family) if alarm else None
 
 
-def _merged(attempts: Sequence[AttemptFiles]) -> tuple[list[tuple[int, Row]], set[int]]:
-    """The metric rows of all attempts with their lines, and the steps with a validation, in the trainer's raw
-    file or among the rows; a later attempt replaces what was from its first step on."""
-    rows: list[tuple[int, Row]] = []
-    validated: set[int] = set()
-    for files in attempts:
-        own = [
-            (row.line, Row(row.data["step"], row.data["values"], row.data.get("epoch")))
-            for row in json_lines(files.metrics, files.metrics.name, [])
-        ]
-        if own:
-            first = min(row.at for _, row in own)
-            rows = [(line, row) for line, row in rows if row.at < first]
-            validated = {step for step in validated if step < first}
-        rows += own
-        tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
-        validated |= {task.data["step"] for task in tasks}
-        validated |= {row.step or 0 for _, row in own if any(key.startswith("val") for key in row.values)}
-    return rows, validated
+class _Merged:
+    """The metric rows of all attempts with their lines; a later attempt replaces what was from its first step
+    on. `validated`: the steps with a validation, in the trainer's raw file or among the rows."""
+
+    def __init__(self, attempts: Sequence[AttemptFiles]) -> None:
+        self._tables: list[tuple[MetricTable, float]] = []  # and where a later attempt takes over
+        self.validated: set[int] = set()
+        for files in attempts:
+            own = MetricTable.read(files.metrics)
+            if own:
+                first = min(row.at for row in own.bare())
+                self._tables = [(table, min(end, first)) for table, end in self._tables]
+                self.validated = {step for step in self.validated if step < first}
+            self._tables.append((own, math.inf))
+            tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
+            self.validated |= {task.data["step"] for task in tasks}
+            told = {shape for shape, names in enumerate(own.shapes) if any(map(_is_of_validation, names))}
+            rows = zip(own.bare(), own.shape, strict=True) if told else ()
+            self.validated |= {row.step or 0 for row, shape in rows if shape in told}
+
+    def __iter__(self) -> Iterator[tuple[int, Row]]:
+        for table, end in self._tables:
+            yield from ((line, row) for line, row in table.rows() if row.at < end)
+
+
+def _is_of_validation(name: str) -> bool:
+    return name.startswith("val")
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from harness.errors import UserError
+from monitors.json_numbers import worded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,7 +134,7 @@ def find_any(word: str | None) -> Path:
 
 def print_json(value: Any) -> None:
     """What `--json` prints."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(worded(value), indent=2, ensure_ascii=False))
 
 
 def print_table(rows: Iterable[Sequence["str | Text"]], titles: Sequence[str] = ()) -> None:

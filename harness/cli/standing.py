@@ -21,7 +21,7 @@ from harness.machine.disk import in_words
 from harness.redaction import NO_SECRETS, Secrets
 from harness.results.leading import best_of, leading_metric
 from harness.results.manifest import plain
-from harness.results.raw import number_in, parse_object
+from harness.results.raw import number_in
 from harness.results.text import clean, one_line
 from harness.state import AttemptState
 from harness.wording import number_text, short_duration
@@ -30,6 +30,7 @@ from monitors.logs import clean as without_escapes
 from monitors.logs import lines_at_end
 from monitors.metrics.axis import place_text
 from monitors.metrics.names import Direction
+from monitors.metrics_file import json_object, values_in
 from monitors.rules import MetricSource
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def standing(
         left_s=_left_s(files, rows, total, now) if attempt.is_running else None,
         alarms=_alarms(entries, attempt.number, known),
         last_line=last_line(files.pane_log, known),
-        use=next(map(parse_object, reversed(lines_at_end(files.resources))), None),
+        use=next(map(json_object, reversed(lines_at_end(files.resources))), None),
     )
 
 
@@ -210,9 +211,9 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    for record in map(parse_object, lines):
-        if record is not None and isinstance(record.get("values"), dict):
-            yield record
+    for record in filter(None, map(json_object, lines)):
+        if (values := values_in(record)) is not None:
+            yield record | {"values": values}
 
 
 def _is_of_log(row: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ The log is asked first; what it does not say (the process was killed, the machin
 end.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from harness.diagnosis import citing, ends, matching, ranking
 from harness.diagnosis.ends import End
 from harness.diagnosis.ranking import OF_UNKNOWN, Candidate
 from harness.diagnosis.reading import read
+from harness.diagnosis.reading.rows import MOST_NOT_FINITE, MOST_ROWS
 from harness.diagnosis.signatures import SignatureCatalogue, load
 from harness.diagnosis.types import UNKNOWN, Cause, Diagnosis, Evidence, Log, OtherFinding, SeenRow
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, assess
 from monitors.logs import Line
 from monitors.metrics import Row
-from monitors.metrics_file import read_metrics
+from monitors.metrics_file import MetricTable
 
 LAST_LINES = 30
 MOST_ALSO = 6
@@ -123,13 +125,19 @@ def _also(candidates: Iterable[Candidate], cause: Cause) -> tuple[OtherFinding, 
 
 
 def _rows(metrics: Path) -> tuple[SeenRow, ...]:
-    """The rows of a training that does not print them."""
+    """The rows of a training that does not print them: all of few, of many evenly so many, those that are not
+    finite among them."""
+    table = MetricTable.read(metrics)
+    step, odd = max(1, math.ceil(len(table) / MOST_ROWS)), 0
+    kept: dict[int, Row] = {}
+    for index, (line, row) in enumerate(table.rows()):
+        is_odd = odd < MOST_NOT_FINITE and not all(map(math.isfinite, row.values.values()))
+        odd += is_odd
+        if is_odd or index % step == 0 or index == len(table) - 1:
+            kept[line] = row
     try:
-        records = read_metrics(metrics)
-        lines = metrics.read_text(encoding="utf-8").split("\n")
-    except (OSError, ValueError):
+        with metrics.open(encoding="utf-8", errors="replace") as file:
+            texts = {number: text.rstrip("\n") for number, text in enumerate(file, start=1) if number in kept}
+    except OSError:
         return ()
-    return tuple(
-        SeenRow(Line(number, text), Row(record["step"], record["values"], record.get("epoch")))
-        for number, (record, text) in enumerate(zip(records, lines, strict=False), start=1)
-    )
+    return tuple(SeenRow(Line(number, text), kept[number]) for number, text in texts.items())

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from harness.results.types import Figure
 from harness.templating import templates_dir
 
 Kind = Literal["metric", "validation", "curves", "levels", "quality"]
-Numbers = tuple[float, ...]
+Numbers = tuple[float, ...] | np.ndarray
 
 SUFFIXES = (".svg", ".png", ".json")  # .png: of reports by earlier versions
 MOST_LABELLED = 8  # lines of a panel with a colour and a label of their own
@@ -40,7 +40,8 @@ _OF_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 @dataclass(frozen=True)
 class Line:
     """Values `y` at `x`. `low`, `high`: around each, () or None where there is nothing; `runs`: x and y of
-    the runs behind a mean; `attempts`, `sources`: where each value comes from."""
+    the runs behind a mean; `attempts`, `sources`: where each value comes from, or `attempts` and `lines` of
+    their metrics.jsonl."""
 
     label: str
     x: Numbers
@@ -49,7 +50,8 @@ class Line:
     high: tuple[float | None, ...] = ()
     runs: tuple[tuple[Numbers, Numbers], ...] = ()
     is_baseline: bool = False
-    attempts: tuple[int, ...] = ()
+    attempts: tuple[int, ...] | np.ndarray = ()
+    lines: tuple[int, ...] | np.ndarray = ()
     sources: tuple[str, ...] = ()
 
 
@@ -139,13 +141,19 @@ def _save(chart: Chart, folder: Path, has_drawing: bool, is_drawn: bool) -> Figu
     return Figure(chart.name, chart.title, chart.caption, _plain(thin), files)
 
 
-def _plain(chart: Chart) -> dict[str, Any]:
-    return dict(plain(asdict(chart, dict_factory=_known)))
-
-
-def _known(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields that say anything; 0 does."""
-    return {key: value for key, value in items if not (value is None or value is False or value in ((), ""))}
+def _plain(node: Any) -> Any:
+    """Data as JSON has it: of a chart and its parts the fields that say anything; 0 does."""
+    if isinstance(node, np.ndarray):
+        is_whole = node.dtype.kind != "f" or bool(np.isfinite(node).all())
+        return node.tolist() if is_whole else plain(node.tolist())
+    if isinstance(node, tuple | list):
+        return [_plain(item) for item in node]
+    if is_dataclass(node):
+        told = {each.name: _plain(getattr(node, each.name)) for each in fields(node)}
+        return {
+            key: value for key, value in told.items() if value not in (None, [], "") and value is not False
+        }
+    return plain(node)
 
 
 def _json(data: Any) -> str:
@@ -191,7 +199,7 @@ def labelled(lines: Sequence[Line], is_max: bool) -> list[Line]:
 
 
 def _scale(panel: Panel) -> str:
-    every = np.array([value for line in panel.lines for value in line.y], dtype=float)
+    every = np.concatenate([np.empty(0), *(np.asarray(line.y, dtype=float) for line in panel.lines)])
     values = every[np.isfinite(every)]
     if len(values) and np.abs(values).max() > _LARGEST:
         raise ValueError(f"a value is beyond {_LARGEST:g}")
@@ -231,14 +239,15 @@ def _thinned(line: Line) -> Line:
     y, low, high = (_at(column, kept, 6) for column in (line.y, line.low, line.high))
     runs = ((xs, ys, _kept(ys, MOST_SHOWN // 4)) for xs, ys in line.runs)
     thin = tuple((_at(xs, few, 9), _at(ys, few, 6)) for xs, ys, few in runs)
-    attempts = tuple(line.attempts[index] for index in kept) if len(set(line.attempts)) > 1 else ()
-    places = _at(line.x, kept, 9)
-    return replace(line, x=places, y=y, low=low, high=high, runs=thin, attempts=attempts, sources=())
+    is_mixed = len(np.unique(line.attempts)) > 1
+    attempts = tuple(int(line.attempts[index]) for index in kept) if is_mixed else ()
+    thinned = replace(line, x=_at(line.x, kept, 9), y=y, low=low, high=high, runs=thin, attempts=attempts)
+    return replace(thinned, lines=(), sources=())
 
 
-def _at(column: Sequence[float | None], kept: Sequence[int], digits: int) -> tuple[Any, ...]:
+def _at(column: Sequence[float | None] | np.ndarray, kept: Sequence[int], digits: int) -> tuple[Any, ...]:
     """The kept values with so many digits."""
-    return tuple(_rounded(column[index], digits) for index in kept) if column else ()
+    return tuple(_rounded(column[index], digits) for index in kept) if len(column) else ()
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -246,7 +255,7 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return int(number) if number is not None and number.is_integer() and abs(number) < 1e9 else number
 
 
-def _kept(values: Sequence[float], most: int) -> list[int]:
+def _kept(values: Numbers, most: int) -> list[int]:
     """Indices of the values that are shown: of a long line both ends and, of each neighbourhood, the lowest,
     the highest and the first that is not finite."""
     if len(values) <= most:

@@ -7,7 +7,6 @@ written.
 from __future__ import annotations
 
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ import numpy as np
 
 from harness.results.raw import (
     Row,
-    RowPlaces,
     json_file,
     json_lines,
     merged_positions,
+    metric_table,
     step_in,
     table_number,
     table_rows,
@@ -40,6 +39,7 @@ from harness.results.types import (
 )
 from monitors.metrics.axis import AXIS_WORDS, AxisKind
 from monitors.metrics.names import is_validation
+from monitors.metrics_file import MetricTable
 
 _SPEED = re.compile(r"(?:time|per_second)$")  # of a validation: how long it took
 _MAX_CONFIG = 200_000  # characters of a config that a report keeps
@@ -47,12 +47,12 @@ _MAX_CONFIG = 200_000  # characters of a config that a report keeps
 
 @dataclass
 class _Attempt:
-    """One attempt's files, read but not yet merged. `trained`: positions with a row of the training."""
+    """One attempt's files, read but not yet merged."""
 
     record: AttemptRecord
     series: dict[str, Series]
     evaluations: dict[float, Evaluation]
-    trained: list[float]
+    table: MetricTable
 
     @property
     def first(self) -> float | None:
@@ -69,9 +69,10 @@ def collect(result_dir: Path) -> Record:
     alike = [one for one in read if one.record.axis == axis or not one.record.rows]
     problems += (_left_out(one.record, axis) for one in read if one.record.rows and one.record.axis != axis)
     series, evaluations = _merged(alike, axis)
-    trained = tuple(sorted(merged_positions([one.trained for one in alike])))
+    trained = tuple(sorted(merged_positions(one.table.trained() for one in alike)))
     attempts = tuple(one.record for one in read)
-    return Record(result_dir, attempts, series, evaluations, tuple(problems), axis, trained)
+    tables = {f"{one.record.folder}/metrics.jsonl": one.table for one in read}
+    return Record(result_dir, attempts, series, evaluations, tuple(problems), axis, trained, tables)
 
 
 def _left_out(attempt: AttemptRecord, axis: AxisKind) -> str:
@@ -93,8 +94,8 @@ def attempt_numbers(result_dir: Path) -> list[int]:
 def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attempt:
     name = attempt_folder(number)
     folder = result_dir / name
-    rows = RowPlaces()
-    series, axis, places = _read_metrics(result_dir, number, rows, problems)
+    table = metric_table(folder / "metrics.jsonl", f"{name}/metrics.jsonl", problems)
+    series = _series(table, number)
     file = f"{name}/trainer/validation.jsonl"
     tasks = _read_tasks(result_dir / file, file, problems)
     reported: dict[float, dict[str, Reported]] = defaultdict(dict)
@@ -108,44 +109,53 @@ def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attemp
         evaluations[position] = Evaluation(position, number, tasks_of(lines), source, known)
     ended = json_file(folder / "exit.json", f"{name}/exit.json", problems)
     config = text_file(folder / "config.yaml", _MAX_CONFIG)
-    span = _span(f"{name}/metrics.jsonl", rows, axis, places)
-    record = AttemptRecord(number, ended, config, len(places), span, axis, rows.is_of_log)
-    trained = [place for place, trains in zip(places, rows.trains, strict=True) if trains]
-    return _Attempt(record, series, evaluations, trained)
+    axis, span = table.placed()[0], _span(f"{name}/metrics.jsonl", table)
+    record = AttemptRecord(number, ended, config, len(table), span, axis, table.is_of_log)
+    return _Attempt(record, series, evaluations, table)
 
 
-def _read_metrics(
-    result_dir: Path, attempt: int, rows: RowPlaces, problems: list[str]
-) -> tuple[dict[str, Series], AxisKind, list[float]]:
-    """Series, the kind of the axis, and the position of every row."""
-    file = f"{attempt_folder(attempt)}/metrics.jsonl"
-    columns: dict[str, array[float]] = defaultdict(lambda: array("d"))  # row, value and line, one by one
-    for line, row in rows.read(result_dir / file, file, problems):
-        for key, value in row.values.items():
-            columns[key].extend((len(rows.lines) - 1, value, line))
-    axis, places = rows.placed()
-    positions = np.array(places, dtype=float)
-    return {key: _series(key, attempt, column, positions) for key, column in columns.items()}, axis, places
+def columns(table: MetricTable) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Of each metric in the order in which they come: the rows that have it, and its values there."""
+    numbers: dict[str, int] = {}
+    known = [[numbers.setdefault(name, len(numbers)) for name in names] for names in table.shapes]
+    if not numbers:
+        return {}
+    kind = np.uint16 if len(numbers) < 1 << 16 else np.uint32  # of so few bits, sorting is quick
+    shapes = [np.array(names, dtype=kind) for names in known]
+    metric = np.concatenate([shapes[shape] for shape in table.shape])
+    counts = np.array([len(names) for names in known])[np.frombuffer(table.shape, dtype=np.int32)]
+    order = np.argsort(metric, kind="stable")
+    values = np.frombuffer(table.values)[order]
+    rows = np.repeat(np.arange(len(table), dtype=np.int32), counts)[order]
+    ends = np.cumsum(np.bincount(metric, minlength=len(numbers))).tolist()
+    return {
+        name: (rows[start:end], values[start:end])
+        for name, start, end in zip(numbers, (0, *ends[:-1]), ends, strict=True)
+    }
 
 
-def _series(key: str, attempt: int, column: array[float], positions: np.ndarray) -> Series:
-    table = np.array(column).reshape(-1, 3)
-    rows, lines = table[:, 0].astype(np.int64), table[:, 2].astype(np.int64)
-    return Series(key, positions[rows], table[:, 1], np.full(len(table), attempt, dtype=np.int64), lines)
+def _series(table: MetricTable, attempt: int) -> dict[str, Series]:
+    """Metrics that stand in every row share their positions and lines."""
+    places, lines = np.array(table.placed()[1]), np.array(table.lines, dtype=np.int64)
+    attempts = np.full(len(table), attempt, dtype=np.int64)
+    shared = (places, attempts, lines)
+    found = {}
+    for key, (rows, values) in columns(table).items():
+        own = shared if len(rows) == len(table) else tuple(column[rows] for column in shared)
+        found[key] = Series(key, own[0], values, *own[1:])
+    return found
 
 
-def _span(
-    file: str, rows: RowPlaces, axis: AxisKind, places: list[float]
-) -> tuple[Position, Position] | None:
+def _span(file: str, table: MetricTable) -> tuple[Position, Position] | None:
     """The first and the last position, each with the recipe that gives it."""
+    axis, places = table.placed()
     if not places:
         return None
-    ends = (min(range(len(places)), key=places.__getitem__), max(range(len(places)), key=places.__getitem__))
     found = []
-    for index in ends:
-        recipe: Recipe = "value" if rows.is_printed(index, axis, places[index]) else "position"
+    for index in (int(np.argmin(places)), int(np.argmax(places))):
+        recipe: Recipe = "value" if table.is_printed(index) else "position"
         key = axis if axis != "row" else None
-        source = Source(file, rows.lines[index], key=key)
+        source = Source(file, table.lines[index], key=key)
         found.append(Position(places[index], source, "row_number" if axis == "row" else recipe))
     return found[0], found[1]
 
@@ -201,8 +211,13 @@ def _merged(attempts: list[_Attempt], axis: AxisKind) -> tuple[dict[str, Series]
 
 def _joined(key: str, parts: list[Series], axis: AxisKind) -> Series:
     """The parts one after the other, by position; of equal steps the last."""
-    columns = ((part.positions, part.values, part.attempts, part.lines) for part in parts)
-    whole = Series(key, *map(np.concatenate, zip(*columns, strict=True)))
+    whole = parts[0]
+    if len(parts) > 1:
+        columns = ((part.positions, part.values, part.attempts, part.lines) for part in parts)
+        whole = Series(key, *map(np.concatenate, zip(*columns, strict=True)))
+    gaps = np.diff(whole.positions)
+    if (gaps > 0).all() or (axis != "step" and (gaps >= 0).all()):
+        return whole
     order = np.argsort(whole.positions, kind="stable")
     if axis == "step":
         is_last = np.append(np.diff(whole.positions[order]) != 0, True)[: len(order)]

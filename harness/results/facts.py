@@ -69,9 +69,9 @@ def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact
     which metric leads, and how metric lines look."""
     patterns = (plan.metrics or MetricSpec(())).of_lines()
     planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record)]
-    facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns)}
+    facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns, record.tables)}
     key_facts = _key_facts(record, facts, leading_of(record, plan))
-    facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns)}
+    facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns, record.tables)}
     clock_was_set_back = {name for name, fact in facts.items() if fact.recipe == "elapsed" and fact.value < 0}
     return {
         name: replace(fact, value=nan, interval=None, note=LOG_CUT, withheld=LOG_CUT)
@@ -252,7 +252,7 @@ def _extent(record: Record) -> Iterator[Fact]:
         return
     sources = tuple(Source(f"{one.folder}/metrics.jsonl") for one in placed)
     trained = record.trained
-    without_gaps = bool(trained) and trained == tuple(trained[0] + count for count in range(len(trained)))
+    without_gaps = bool(trained) and bool((np.diff(trained) == 1).all())
     if record.axis != "row" and without_gaps:
         yield Fact("key/steps", f"{record.axis}s", "count", "position_count", sources)
         return

@@ -97,13 +97,10 @@ def _is_drawable(series: Series) -> bool:
 
 def _metric(record: Record, series: Series, name: str, title: str) -> Chart:
     key = clean(series.key)
-    line = Line(
-        label=key,
-        x=tuple(map(whole, series.positions.tolist())),
-        y=tuple(series.values.tolist()),
-        attempts=tuple(series.attempts.tolist()),
-        sources=tuple(str(series.source(index)) for index in range(len(series.positions))),
-    )
+    places = series.positions
+    is_whole = bool((places == np.floor(places)).all() and np.abs(places).max() < 2**53)
+    x = places.astype(np.int64) if is_whole else places
+    line = Line(key, x, series.values, attempts=series.attempts, lines=series.lines)
     caption = key if series.key != title else ""
     return Chart(name, clean(title), caption, "metric", AXIS_WORDS[record.axis], "", (Panel(lines=(line,)),))
 

@@ -6,18 +6,15 @@ be read is passed over and named in `problems`; a file that is not there gives n
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.results.types import TaskResult
-from monitors import metrics
-from monitors.metrics.axis import AxisKind, positions
-from monitors.rules import MetricSource, is_validation
+from monitors.metrics_file import MetricTable, json_object
 
 _MAX_PROBLEMS = 20  # per file; a report needs no more to say that a file is damaged
 
@@ -43,7 +40,7 @@ def json_lines(path: Path, name: str, problems: list[str]) -> Iterator[Row]:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            data = parse_object(line)
+            data = json_object(line)
             if data is not None:
                 yield Row(number, data)
                 continue
@@ -55,14 +52,6 @@ def json_lines(path: Path, name: str, problems: list[str]) -> Iterator[Row]:
         problems.append(f"{name}: {found - _MAX_PROBLEMS} more unreadable lines")
 
 
-def parse_object(line: bytes | str) -> dict[str, Any] | None:
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None
-
-
 def json_file(path: Path, name: str, problems: list[str]) -> dict[str, Any] | None:
     """A file that holds one JSON object."""
     try:
@@ -72,7 +61,7 @@ def json_file(path: Path, name: str, problems: list[str]) -> dict[str, Any] | No
     except OSError as error:
         problems.append(f"{name}: cannot be read ({error.strerror})")
         return None
-    data = parse_object(content)
+    data = json_object(content)
     if data is None:
         problems.append(f"{name}: not a JSON object")
     return data
@@ -135,42 +124,16 @@ def table_number(cell: str) -> float | None:
 def step_in(data: Mapping[str, Any]) -> int | None:
     """The step of a row; None where there is none, or none that is a count."""
     step = number_in(data, "step")
-    return int(step) if step is not None and abs(step) < 2**53 else None
+    return int(step) if step is not None and abs(step) < 2**53 and step == int(step) else None
 
 
-class RowPlaces:
-    """Where the rows of one metrics.jsonl stand: `lines`, and whether a row is of the training (`trains`).
-    `is_of_log`: they were taken from the terminal's log."""
-
-    def __init__(self) -> None:
-        self.lines: list[int] = []
-        self.trains: list[bool] = []
-        self.is_of_log = False
-        self._rows: list[metrics.Row] = []
-
-    def read(self, path: Path, name: str, problems: list[str]) -> Iterator[tuple[int, metrics.Row]]:
-        """Take in the rows of a file; each with its line. What earlier versions wrote has no epoch."""
-        for found in json_lines(path, name, problems):
-            values = found.data.get("values")
-            if not isinstance(values, dict):
-                problems.append(f"{name}:{found.line}: no values; passed over")
-                continue
-            row = _metric_row(found.data, values)
-            source = found.data.get("source")
-            self.is_of_log |= isinstance(source, dict) and source.get("file") == MetricSource.CONSOLE.value
-            self.lines.append(found.line)
-            self.trains.append(not is_validation(row))
-            self._rows.append(replace(row, values={}))
-            yield found.line, row
-
-    def placed(self) -> tuple[AxisKind, list[float]]:
-        """The kind of the axis, and the position of every row."""
-        return positions(self._rows)
-
-    def is_printed(self, index: int, kind: AxisKind, position: float) -> bool:
-        """True if the row names its position itself."""
-        row = self._rows[index]
-        return position == (row.step if kind == "step" else row.epoch if kind == "epoch" else None)
+def metric_table(path: Path, name: str, problems: list[str]) -> MetricTable:
+    """The rows of a metrics.jsonl. What earlier versions wrote has no epoch."""
+    table = MetricTable()
+    for found in json_lines(path, name, problems):
+        if not table.add(found.line, found.data):
+            problems.append(f"{name}:{found.line}: no values; passed over")
+    return table
 
 
 def merged_positions(attempts: Iterable[Sequence[float]]) -> set[float]:
@@ -180,13 +143,6 @@ def merged_positions(attempts: Iterable[Sequence[float]]) -> set[float]:
         first = min(places, default=math.inf)
         kept = {place for place in kept if place < first} | set(places)
     return kept
-
-
-def _metric_row(data: Mapping[str, Any], values: Mapping[str, Any]) -> metrics.Row:
-    numbers = {key: number for key, value in values.items() if (number := as_number(value)) is not None}
-    per_epoch, split = number_in(data, "steps_per_epoch"), data.get("split")
-    counted = None if per_epoch is None else int(per_epoch)
-    return metrics.Row(step_in(data), numbers, number_in(data, "epoch"), counted, str(split or ""))
 
 
 def tasks_of(rows: Iterable[Row]) -> tuple[TaskResult, ...]:

@@ -9,7 +9,7 @@ In: a `Record` and the plan. Out: the `Point`s of a metric, the facts of the res
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,22 @@ class Point:
     sources: tuple[Source, ...]
     recipe: Recipe = "value"
     measure: str = ""
+
+
+class Points(Sequence[Point]):
+    """The measurements of a metric in order; a `Point` is made when it is asked for."""
+
+    def __init__(
+        self, positions: Sequence[float], values: Sequence[float], make: Callable[[int], Point]
+    ) -> None:
+        self.positions, self.values, self._make = positions, values, make
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The point at an index (negative counts from the end)."""
+        return self._make(index if index >= 0 else index + len(self))
 
 
 @dataclass(frozen=True)
@@ -80,16 +96,20 @@ def leading_of(record: Record, plan: Blueprint) -> Leading | None:
     return leading_metric(plan, metric_names(record))
 
 
-def points_of(record: Record, metric: str) -> tuple[Point, ...]:
+def points_of(record: Record, metric: str) -> Points:
     """Every measurement of a metric in order; of `val/…` one per validation, from its tasks where they were
     written, else as the trainer reported it."""
-    if metric.startswith("val/"):
-        return tuple(_validated(record.evaluations, metric))
     series = record.series.get(metric)
-    if series is None:
-        return ()
-    columns = zip(series.positions.tolist(), series.values.tolist(), series.attempts.tolist(), strict=True)
-    return tuple(Point(*row, (series.source(index),)) for index, row in enumerate(columns))
+    if series is None or metric.startswith("val/"):
+        found = list(_validated(record.evaluations, metric)) if metric.startswith("val/") else []
+        return Points([one.position for one in found], [one.value for one in found], found.__getitem__)
+    positions, values = series.positions.tolist(), series.values.tolist()
+
+    def made(index: int) -> Point:
+        at = (positions[index], values[index], int(series.attempts[index]))
+        return Point(*at, (series.source(index),))
+
+    return Points(positions, values, made)
 
 
 def _validated(evaluations: Iterable[Evaluation], metric: str) -> Iterator[Point]:
@@ -120,7 +140,7 @@ def result_facts(record: Record, leading: Leading) -> Iterator[Fact]:
     label = f"{what}, last{kind} ({record.at(points[-1].position)})"
     note = f"{leading.note}; {ONE_SEED}" if leading.note else ONE_SEED
     yield _fact(f"{stem}_end", label, points[-1], leading.name, note)
-    best = best_of([point.value for point in points], leading.goal)
+    best = best_of(points.values, leading.goal)
     if best is not None and points[best].value != points[-1].value:
         word = "highest" if leading.goal == "max" else "lowest"
         count = f"{len(points)} {'validations' if of_validations else 'values'}"
@@ -141,7 +161,7 @@ def _stem(metric: str) -> str:
 
 def result_of(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Result | None:
     """The result of a run from its computed facts; None where no metric leads."""
-    points = points_of(record, leading.name) if leading else ()
+    points = points_of(record, leading.name) if leading else None
     if leading is None or not points:
         return None
     end, start, best = (facts.get(f"{_stem(leading.name)}_{which}") for which in ("end", "start", "best"))

@@ -8,7 +8,6 @@ these are read again, as they were when the run was watched, and must give the s
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +19,11 @@ from harness.results import task_statistics
 from harness.results.origins import Origins
 from harness.results.raw import (
     Row,
-    RowPlaces,
     file_inside,
     json_file,
     merged_positions,
+    metric_table,
     number_in,
-    parse_object,
     step_in,
     table_number,
     table_rows,
@@ -36,6 +34,7 @@ from harness.results.types import Fact, Interval, Source, TaskResult
 from monitors import metrics
 from monitors.metrics import MetricPatterns
 from monitors.metrics.row import metric_name
+from monitors.metrics_file import MetricTable, json_object
 
 
 class SourceError(Exception):
@@ -48,12 +47,16 @@ def same_number(one: float, other: float) -> bool:
 
 
 def computed(
-    result_dir: Path, facts: Iterable[Fact], patterns: MetricPatterns | None = None
+    result_dir: Path,
+    facts: Iterable[Fact],
+    patterns: MetricPatterns | None = None,
+    tables: Mapping[str, MetricTable] = {},
 ) -> Iterator[Fact]:
     """The facts with values and intervals, each read from its sources and computed by its recipe. `patterns`:
-    the plan's own for metric lines."""
+    the plan's own for metric lines; `tables`: the rows of files that were read already."""
     facts = list(facts)
-    reader = SourceReader(result_dir, [source for fact in facts for source in fact.sources], patterns)
+    sources = [source for fact in facts for source in fact.sources]
+    reader = SourceReader(result_dir, sources, patterns, tables)
     for fact in facts:
         try:
             value, interval = _compute(fact, reader)
@@ -82,14 +85,18 @@ class SourceReader:
     """Reads what these sources name: each file once, however many numbers stand in it."""
 
     def __init__(
-        self, result_dir: Path, sources: Iterable[Source], patterns: MetricPatterns | None = None
+        self,
+        result_dir: Path,
+        sources: Iterable[Source],
+        patterns: MetricPatterns | None = None,
+        tables: Mapping[str, MetricTable] = {},
     ) -> None:
         self._dir = result_dir
         self._lines: dict[str, dict[int, bytes]] = {}
-        self._places: dict[str, RowPlaces] = {}
+        self._tables = dict(tables)
         self._read(sources)
         rows = [(file, line) for file, lines in self._lines.items() for line in lines.values()]
-        origins = (_origin(file, parse_object(line) or {}) for file, line in rows)
+        origins = (_origin(file, json_object(line) or {}) for file, line in rows)
         self._origins = Origins(result_dir, filter(None, origins), patterns or MetricPatterns())
 
     def _read(self, sources: Iterable[Source]) -> None:
@@ -124,31 +131,27 @@ class SourceReader:
 
     def place(self, source: Source) -> tuple[int, float]:
         """Of the row on a line of metrics.jsonl: its number among the rows, and its position on the axis."""
-        rows = self._rows_of(source.file)
-        if source.line not in rows.lines:
-            raise SourceError(f"{source} is no metric row")
-        index = rows.lines.index(source.line)
-        return index + 1, rows.placed()[1][index]
+        table = self._table(source.file)
+        try:
+            index = table.lines.index(source.line or 0)
+        except ValueError:
+            raise SourceError(f"{source} is no metric row") from None
+        return index + 1, table.placed()[1][index]
 
     def row_count(self, files: Iterable[str]) -> int:
-        return sum(len(self._rows_of(file).lines) for file in files)
+        return sum(len(self._table(file)) for file in files)
 
     def position_count(self, files: Iterable[str]) -> int:
         """How many positions have a row of the training; a later file replaces those from its first on."""
-        trained = []
-        for rows in map(self._rows_of, files):
-            placed = zip(rows.placed()[1], rows.trains, strict=True)
-            trained.append([place for place, trains in placed if trains])
-        return len(merged_positions(trained))
+        return len(merged_positions(self._table(file).trained() for file in files))
 
-    def _rows_of(self, file: str) -> RowPlaces:
-        if file not in self._places:
-            path, rows = file_inside(self._dir, file), RowPlaces()
+    def _table(self, file: str) -> MetricTable:
+        if file not in self._tables:
+            path = file_inside(self._dir, file)
             if path is None:
                 raise SourceError(f"{file} is not there any more")
-            deque(rows.read(path, file, []), maxlen=0)
-            self._places[file] = rows
-        return self._places[file]
+            self._tables[file] = metric_table(path, file, [])
+        return self._tables[file]
 
     def text(self, source: Source) -> str:
         try:
@@ -166,14 +169,14 @@ class SourceReader:
             found = next((row.data for row in rows if row.line == source.line), {})
             return {key: table_number(str(cell)) for key, cell in found.items()}
         if source.line is not None:
-            return parse_object(self.text(source)) or {}
+            return json_object(self.text(source)) or {}
         return json_file(path, source.file, []) or {}
 
     def tasks(self, source: Source) -> tuple[TaskResult, ...]:
         step = int((source.key or "").removeprefix("step "))
         lines = range(source.line or 0, (source.last_line or source.line or 0) + 1)
         there = self._lines.get(source.file, {})
-        rows = (Row(line, parse_object(there[line]) or {}) for line in lines if line in there)
+        rows = (Row(line, json_object(there[line]) or {}) for line in lines if line in there)
         tasks = tasks_of(row for row in rows if step_in(row.data) == step)
         if not tasks:
             raise SourceError(f"{source} holds no task results of {source.key}")

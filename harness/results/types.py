@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,8 @@ from monitors.metrics.axis import AxisKind, place_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from monitors.metrics_file import MetricTable
 
 ONE_SEED = "one seed: says nothing about other seeds"
 LOG_CUT = "a part of the log is lost, and rows with it"
@@ -136,6 +138,7 @@ class Record:
     problems: tuple[str, ...]  # unreadable lines and the like, each with its place
     axis: AxisKind = "step"
     trained: tuple[float, ...] = ()  # positions with a row of the training, increasing
+    tables: Mapping[str, MetricTable] = field(default_factory=dict, repr=False)  # rows by their file
 
     def at(self, position: float) -> str:
         """A position in words: `step 40`, `epoch 1.5`, `row number 15`."""

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.training import steps_fixed_by
-from harness.results.raw import json_file, number_in, parse_object
+from harness.results.raw import json_file, number_in
 from harness.sweep.folder import SweepFolder, newest_attempt
 from monitors.files import AttemptFiles
 from monitors.logs import lines_at_end, tail
+from monitors.metrics_file import json_object
 
 TAIL_BYTES = 64 << 10
 
@@ -72,5 +73,5 @@ def has_value(result_dir: Path, metric: str) -> bool:
 
 def _last_rows(result_dir: Path) -> list[dict[str, Any]]:
     newest = newest_attempt(result_dir) or result_dir
-    rows = map(parse_object, lines_at_end(newest / "metrics.jsonl", TAIL_BYTES))
+    rows = map(json_object, lines_at_end(newest / "metrics.jsonl", TAIL_BYTES))
     return [row for row in rows if row is not None]

@@ -5,9 +5,9 @@ diagnosis); out come `Alarm`s with the rows that show them. One small file per k
 number is and why stands in docs/health.md. Memory and the cost of a row do not grow with the run.
 """
 
-from monitors.health.assess import assess, runs
+from monitors.health.assess import assess, assess_last
 from monitors.health.course import Course
 from monitors.health.live import LiveHealth
 from monitors.health.types import Alarm
 
-__all__ = ["Alarm", "Course", "LiveHealth", "assess", "runs"]
+__all__ = ["Alarm", "Course", "LiveHealth", "assess", "assess_last"]

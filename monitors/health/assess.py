@@ -6,8 +6,9 @@ at the end first. A log may hold several runs: where the steps begin anew or lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice, pairwise
 
 from monitors.health.course import Course
 from monitors.health.types import Alarm
@@ -23,12 +24,22 @@ Numbered = tuple[int, Row]
 
 def assess(rows: Iterable[Numbered]) -> list[Alarm]:
     """Judge the runs whose rows these are; [] for healthy ones."""
-    alarms = [alarm for run in runs(rows) for alarm in _judge(run)]
+    every = list(rows)
+    return _sorted(alarm for first, end in _runs(every) for alarm in _judge(every[first:end], end - first))
+
+
+def assess_last(rows: Iterable[Numbered]) -> list[Alarm]:
+    """Judge the last run alone, without holding its rows: they are asked for twice."""
+    first, end = _runs(rows)[-1]
+    return _sorted(_judge(islice(rows, first, end), end - first))
+
+
+def _sorted(alarms: Iterable[Alarm]) -> list[Alarm]:
     return sorted(alarms, key=lambda alarm: (alarm.passed, not alarm.fatal, not alarm.worthless))
 
 
-def _judge(run: list[Numbered]) -> list[Alarm]:
-    course = Course(window=len(run) // ROWS_PER_WINDOW)
+def _judge(run: Iterable[Numbered], count: int) -> list[Alarm]:
+    course = Course(window=count // ROWS_PER_WINDOW)
     raised = [alarm for line, row in run for alarm in course.add(row, line)]
     standing = course.at_end()
     kinds = {alarm.kind for alarm in standing}
@@ -36,22 +47,20 @@ def _judge(run: list[Numbered]) -> list[Alarm]:
     return [*standing, *(replace(alarm, passed=True) for alarm in passed.values())]
 
 
-def runs(rows: Iterable[Numbered]) -> Iterator[list[Numbered]]:
-    """Split rows into runs: where the step, or the epoch of rows without one, goes far back or leaps."""
-    run: list[Numbered] = []
+def _runs(rows: Iterable[Numbered]) -> list[tuple[int, int]]:
+    """Where runs begin and end: where the step, or the epoch of rows without one, goes far back or leaps."""
+    starts, count = [0], 0
     last: float | None = None
     widest, known = 0.0, 0
-    for line, row in rows:
+    for count, (_, row) in enumerate(rows, start=1):
         at = row.epoch if row.step is None else float(row.step)
         if at is not None and last is not None:
             forward = at - last
             leaps = known >= KNOWN_STEPS and forward > LEAP * widest
             if leaps or -forward > max(BACK_SHARE * last, 0.0 if row.step is None else BACK_STEPS):
-                yield run
-                run, widest, known = [], 0.0, 0
+                starts.append(count - 1)
+                widest, known = 0.0, 0
             elif forward > 0:
                 widest, known = max(widest, forward), known + 1
         last = last if at is None else at
-        run.append((line, row))
-    if run:
-        yield run
+    return list(pairwise((*starts, count)))

@@ -12,9 +12,9 @@ import pytest
 
 from monitors.files import AttemptFiles
 from monitors.metrics import MetricPatterns
-from monitors.metrics_file import read_metrics
 from monitors.rules import Event, MetricSource, WatchRules, plateau
 from monitors.watch import Watch
+from tests.monitors.metric_records import read_metrics
 
 START = 1_000_000.0
 

@@ -58,4 +58,4 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
 
 
 def _changes(record: Record, name: str) -> bool:
-    return len({point.value for point in points_of(record, name)}) > 1
+    return len(set(points_of(record, name).values)) > 1

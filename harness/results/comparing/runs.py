@@ -60,7 +60,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
     record = files.record
     made = {attempt.number: deviations.deviating(attempt.draft) for attempt in files.story.attempts}
     changed = {number: changes for number, changes in made.items() if changes}
-    points = points_of(record, metric) if metric else ()
+    points = points_of(record, metric) if metric else None
     ends = [attempt.span[1].value for attempt in record.attempts if attempt.span]
     result = RunResult(
         run=files.run,
@@ -71,7 +71,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         last_step=int(ends[-1]) if ends else None,
         hours=_hours(record),
         attempts=len(record.attempts),
-        curve=Curve(tuple(whole(one.position) for one in points), tuple(one.value for one in points)),
+        curve=Curve(tuple(map(whole, points.positions)), tuple(points.values)) if points else Curve(),
         source=points[-1].sources[0] if points else None,
         deviations=tuple(
             f"attempt {number}: {deviations.sentence(each)}" for number, each in changed.items()

@@ -16,10 +16,10 @@ import pytest
 from harness.metric_files import FollowedFiles, Place, remember, source_in
 from harness.metric_files.discovery import Candidates, written_by
 from monitors.files import AttemptFiles
-from monitors.metrics_file import read_metrics
 from monitors.processes import ATTEMPT_VARIABLE
 from monitors.watch import Watch
 from tests.harness.metric_files.test_readers import read
+from tests.monitors.metric_records import read_metrics
 
 WRITTEN = Path(__file__).parent / "written"
 LAUNCHED = 1_000_000.0

@@ -49,9 +49,10 @@ def test_the_data_is_the_raw_data_with_its_place(tmp_path: Path) -> None:
     (line,) = lines_of(tmp_path / "figures/reward.json")
     assert line["label"] == "critic/rewards/mean" and line["x"] == list(range(1, 91))
     assert line["attempts"] == [1] * 40 + [2] * 50
-    for step, value, source in zip(line["x"], line["y"], line["sources"], strict=True):
-        file, _, number = source.partition(":")
-        raw = json.loads((tmp_path / file).read_text().splitlines()[int(number) - 1])
+    columns = (line[name] for name in ("x", "y", "attempts", "lines"))
+    for step, value, number, place in zip(*columns, strict=True):
+        file = tmp_path / f"attempts/{number:02d}/metrics.jsonl"
+        raw = json.loads(file.read_text().splitlines()[place - 1])
         assert (raw["step"], raw["values"]["critic/rewards/mean"]) == (step, value)
 
 

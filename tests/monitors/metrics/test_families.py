@@ -14,8 +14,9 @@ from monitors.metrics import Found, MetricReader, families, parse_line, read_lin
 from monitors.metrics.families import FamilyError, read_family
 from monitors.metrics.filter import lines_to_read
 from monitors.metrics.names import names_by_themselves, words
-from monitors.metrics_file import read_metrics
+from monitors.metrics_file import values_in
 from monitors.watch import Watch
+from tests.monitors.metric_records import read_metrics
 
 SAMPLES = [(family.name, sample) for family in families.families() for sample in family.samples]
 
@@ -63,7 +64,7 @@ def test_watch_that_picks_lines_finds_the_same_rows(
     watch.poll(final=True)
     watch.close()
     read = [
-        (record["values"], record["source"]["line"]) for record in read_metrics(tmp_path / "metrics.jsonl")
+        (values_in(record), record["source"]["line"]) for record in read_metrics(tmp_path / "metrics.jsonl")
     ]
     assert repr(read) == repr([(found.row.named(), found.line) for found in rows_of(text)])
 
