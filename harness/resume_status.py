@@ -25,7 +25,7 @@ def aftermath(state: ExperimentState, result_dir: Path, now: float) -> str:
     attempt = state.attempt
     if attempt is None:
         return "no training had been launched yet"
-    files = AttemptFiles(result_dir / "attempts" / f"{attempt.number:02d}")
+    files = AttemptFiles(result_dir / "attempts" / f"{attempt.number:02d}", known=attempt.supervisor)
     who = f"its training (attempt {attempt.number})"
     if attempt.ended is not None:
         return f"{who} had ended already; what comes after it is left to do"

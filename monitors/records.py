@@ -70,12 +70,12 @@ def overwrite(path: Path, record: Mapping[str, object]) -> None:
 
 
 def folder_is_removed() -> bool:
-    """Say whether our working directory was deleted; one that was moved is not."""
+    """Say whether our working directory was deleted; one that was moved, or is on a disk that was unmounted
+    and still takes what we write, is not."""
     try:
-        os.getcwd()  # noqa: PTH109
+        return os.stat(".").st_nlink == 0  # noqa: PTH116
     except OSError:
-        return True
-    return False
+        return False
 
 
 class PaneLog:

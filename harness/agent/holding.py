@@ -11,6 +11,7 @@ import errno
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.journal.events import Held
@@ -37,8 +38,8 @@ def is_of_the_disk(error: Exception, executor: "Executor") -> bool:
     missing or forbidden is no reason to wait."""
     if not isinstance(error, OSError) or error.errno not in TO_DO:
         return False
-    own = (str(executor.experiment.dir), str(state_home()))
-    is_own = str(error.filename or "").startswith(own)
+    own = (executor.experiment.dir, state_home())
+    is_own = any(Path(str(error.filename)).is_relative_to(folder) for folder in own)
     if error.errno in _ANYWHERE or (is_own and error.errno not in _MISSING):
         return True
     try:

@@ -117,7 +117,7 @@ def standing(
     """Where the newest attempt of the run in this folder stands; `now` in seconds since the epoch."""
     if attempt is None:
         return Standing()
-    files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
+    files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}", known=attempt.supervisor)
     rows, known = list(_records(files.metrics)), known_secrets(folder)
     found = leading_metric(plan, dict.fromkeys(name for row in rows for name in row["values"]))
     values = [row["values"][found.name] for row in rows if found.name in row["values"]] if found else []

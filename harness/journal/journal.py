@@ -210,9 +210,9 @@ class Journal:
             if written != len(line):
                 raise OSError(28, "No space left on device", str(self.path))
             os.fsync(self._fd)
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._fd, start)
-            raise
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
         self.entries.append(entry)
         self._marks = marks
         return entry

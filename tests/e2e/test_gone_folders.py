@@ -3,13 +3,15 @@ of its harness is gone: the training goes on, alone, and nothing is made in a pl
 
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from monitors.processes import members_of_attempt, send_signal
-from tests.e2e.bench import until
+from tests.e2e.bench import small_disk, until
 from tests.e2e.mortal import Life
 from tests.e2e.short_run import PATIENCE_S, ShortRun
 
@@ -47,6 +49,33 @@ def test_a_part_that_comes_back_is_as_if_nothing_had_happened(run: ShortRun, gon
     assert ("The run is held" in watching.output) == (gone == ".")
     assert run.starts() == {"01": 1} and run.result["facts"]
     run.assert_tidy()
+
+
+def test_a_disk_that_is_unmounted_for_a_while(tmp_path: Path) -> None:
+    """The training ends meanwhile."""
+    with small_disk(tmp_path / "disk", 20) as disk, bound(disk, tmp_path / "place") as place:
+        with ShortRun(
+            tmp_path / "run", "python train.py 40 0.1", disk=place, state=tmp_path / "state"
+        ) as run:
+            run.result_dir.parent.mkdir()
+            watching = run.begin()
+            until(lambda: "step=3 " in run.log(), "the third step")
+            subprocess.run(["umount", "--lazy", str(place)], check=True)
+            until(lambda: "The run is held" in watching.output, "the hold")
+            assert not watching.is_over(6.0) and list(place.iterdir()) == []
+            subprocess.run(["mount", "--bind", str(disk), str(place)], check=True)
+            assert watching.end(PATIENCE_S) == 0, watching.output
+            assert run.flag["outcome"] == "succeeded" and run.starts() == {"01": 1}
+
+
+@contextmanager
+def bound(disk: Path, place: Path) -> Iterator[Path]:
+    place.mkdir()
+    subprocess.run(["mount", "--bind", str(disk), str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def test_a_moved_result_folder_ends_the_watch_and_is_gone_on_with(run: ShortRun) -> None:

@@ -9,7 +9,7 @@ from harness import notifications
 from harness.attempt import Diagnosis, Remedy
 from harness.errors import UserError
 from harness.journal import Entry, Event
-from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish, Launched, Reported
+from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish, Held, Launched, Reported
 from harness.notifications import MessageSender
 from harness.outcome import Outcome
 from harness.state import AttemptState, ExperimentState
@@ -51,6 +51,7 @@ REPAIR = Remedy("smaller_batch", "config", "a: 8 → 4", "too large")
             "A repair may follow",
             "failure",
         ),
+        (Held("/disk: full; make room there"), "lr-study is held", "make room there", "warning"),
         (ActionFailed("report", "disk full"), "lr-study cannot go on", "harness resume", "failure"),
         (Finish(Outcome.TIMED_OUT, "the time was up"), "lr-study: timed out", "the time was up", "failure"),
     ],
