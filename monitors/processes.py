@@ -103,11 +103,24 @@ def members_of_attempt(attempt_id: str) -> set[int]:
 
 
 def children(pid: int) -> set[int]:
-    """Find the children of a process that has one thread."""
-    path = f"/proc/{pid}/task/{pid}/children"
-    if not os.path.exists(path):  # noqa: PTH110  a kernel without it
+    """Find the children of a process and of its threads."""
+    if not os.path.exists("/proc/thread-self/children"):  # noqa: PTH110  on old kernels
         return {entry.pid for entry in process_table() if entry.parent == pid}
-    return {int(child) for child in _read(path).split()}
+    found: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            found |= {int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()}
+    return found
+
+
+def offspring() -> set[int]:
+    """Find every process that descends from the caller; costs what these processes and threads are, not what
+    the machine runs."""
+    found: set[int] = set()
+    new = {os.getpid()}
+    while new := set().union(*map(children, new)) - found:
+        found |= new
+    return found
 
 
 def family(attempt_id: str, known: Iterable[int] = (), apart: Iterable[int] = ()) -> set[int]:

@@ -22,9 +22,8 @@ from monitors.guardian import dismiss
 from monitors.processes import (
     boot_id,
     children,
-    descendants,
     family,
-    process_table,
+    offspring,
     read_process,
     uptime,
 )
@@ -162,9 +161,7 @@ class Supervisor:
         often in the beginning, then as seldom as is cheap."""
         age, began = uptime() - self.started_uptime, time.thread_time()
         if self.group is None and age >= self.next_noting:
-            table = list(process_table())
-            below = descendants(os.getpid(), table)
-            self.noted = [(entry.pid, entry.start_ticks) for entry in table if entry.pid in below]
+            self.noted = [(each.pid, each.start_ticks) for each in map(read_process, offspring()) if each]
             took = time.thread_time() - began
             self.next_noting = age + min(age, NOTING_SHARE * took)
 
