@@ -5,6 +5,7 @@ files from their start, and events that the journal knows already are not record
 """
 
 import asyncio
+import socket
 import time
 from dataclasses import fields, replace
 from functools import partial
@@ -114,7 +115,10 @@ class AttemptMonitor:
         ended_at = min(heartbeat.time, now) if heartbeat else now
         if self._never_ran:
             return AttemptEnd("not_started", ended_at=ended_at, detail=self._never_ran)
-        return AttemptEnd("lost", ended_at=ended_at, detail="it left no exit record")
+        info, detail = self._files.supervisor(), "it left no exit record"
+        if info is not None and info.host not in ("", socket.gethostname()):
+            detail = f"{info.host} gave no sign of life any more; it could not be ended from here"
+        return AttemptEnd("lost", ended_at=ended_at, detail=detail)
 
     def _times_of(self, end: Exit) -> dict[str, float]:
         """When the attempt began and ended, as the journal counts time; {} for one of another boot."""

@@ -141,12 +141,13 @@ def go_on_here(
 ) -> NoReturn:
     """Go on with the run or the sweep in this folder, and end with its exit status. `stopped_by`: who wants
     it to end."""
-    from harness import notifications
+    from harness import elsewhere, notifications
     from harness.experiment import Experiment
     from harness.index import is_sweep
     from harness.journal.events import OptionsGiven, StopAsked
 
     is_changed = given != options.Given()
+    elsewhere.check_taken_over(folder, console().print)
     if is_sweep(folder):
         if is_changed:
             fail("a sweep goes on as it was started; its runs can be given other options one by one")
@@ -168,10 +169,11 @@ def carry_on(experiment: "Experiment") -> NoReturn:
     import asyncio
 
     from harness.cli.foreground import RunForeground
+    from harness.journal import JournalOwnedError
     from harness.repair.patched_code import PatchError
     from monitors.tmux import TmuxError
 
-    with held(experiment, experiment.state.experiment_id, OSError, TmuxError, PatchError):
+    with held(experiment, experiment.state.experiment_id, OSError, TmuxError, PatchError, JournalOwnedError):
         foreground = RunForeground(experiment)
         status = asyncio.run(foreground.run())
         if foreground.hands_over:
@@ -319,6 +321,7 @@ def _resume_all() -> None:
 
 def _go_on_detached(folder: Path) -> None:
     """Let another process go on, or write the finish.flag where only that is missing."""
+    from harness import elsewhere
     from harness.agent.executor import Executor
     from harness.experiment import Experiment
     from harness.index import is_sweep
@@ -327,6 +330,7 @@ def _go_on_detached(folder: Path) -> None:
     from harness.sweep.ending import seal
     from harness.sweep.state import Sweep
 
+    elsewhere.check_taken_over(folder, typer.echo)
     if is_sweep(folder):
         sweep = Sweep.open(folder)
         if sweep.state.finished_at is not None:

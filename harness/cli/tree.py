@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import index, journal
+from harness import elsewhere, index, journal
 from harness.cli.standing import place_at_end, standing
 from harness.index import JOURNAL
 from harness.journal.events import Finish
@@ -68,13 +68,14 @@ def run_row(folder: Path) -> Row:
     except journal.JournalDamagedError as error:
         return {**_damaged(folder, "run", error), "attempts": 0, "step": None}
     state, owned = fold(entries), journal.is_owned(folder / "journal.jsonl")
+    silent = elsewhere.silence(folder, state.attempt, time.time())
     time_now = journal.clock_of(entries)()
     now = standing(folder, state.blueprint, state.attempt, entries, time_now)
     return {
         "kind": "run",
         "name": folder.name,
         "id": state.experiment_id,
-        "state": _state_word(state, owned),
+        "state": _state_word(state, owned, silent),
         "owned": owned,
         "attempts": len(state.attempts),
         **_place(folder),
@@ -120,9 +121,11 @@ def _damaged(folder: Path, kind: index.Kind, error: Exception) -> Row:
     }  # fmt: skip
 
 
-def _state_word(state: ExperimentState | SweepState, owned: bool) -> str:
+def _state_word(state: ExperimentState | SweepState, owned: bool, silent: str = "") -> str:
     if state.verdict is not None:
         return state.verdict.outcome.value
+    if silent:
+        return f"{state.phase} ({silent}: harness resume)"
     return state.phase if owned else f"{state.phase} (unwatched: harness resume)"
 
 

@@ -5,7 +5,9 @@ before the caller goes on. Out: the entries, in order. A torn last line (power l
 write: its line feed is missing) never took effect and is cut off, and reported as such, when the journal is
 next opened; any other damage, an entry that its class does not describe, and one that cannot follow those
 before it (`order`) are errors that name the line. One process owns a journal at a time: an advisory lock on
-the file itself, which the kernel releases when the owner dies.
+the file itself, which the kernel releases when the owner dies. On a file system that machines share, the
+lock holds among them where the server carries it (NFS does, with neither `nolock` nor `local_lock`); where it
+does not, an owner that finds entries of another one stops.
 """
 
 import fcntl
@@ -174,8 +176,9 @@ class Journal:
             self.clock = clock or clock_of(self.entries)
             if content.torn:
                 os.ftruncate(self._fd, content.sound)
-                if self.entries:  # a journal without a first entry has not begun
-                    self.append(JournalRepaired(content.torn.decode(errors="replace")))
+            self._end = content.sound
+            if content.torn and self.entries:  # a journal without a first entry has not begun
+                self.append(JournalRepaired(content.torn.decode(errors="replace")))
         except BaseException:
             os.close(self._fd)
             raise
@@ -190,6 +193,11 @@ class Journal:
                 return
             except BlockingIOError:
                 owner = last_owner(self.path)
+            except OSError as error:
+                raise UserError(
+                    f"{self.path} cannot be locked ({error.strerror}): two machines could run it at once. "
+                    "Fix: put the results on a file system that has locks, or mount this one with them"
+                ) from error
             if _runs_here(owner) or time.monotonic() > give_up:
                 raise JournalOwnedError(self.path, owner)
             time.sleep(LOCK_RETRY_S)
@@ -197,7 +205,8 @@ class Journal:
     def append(self, event: Event) -> Entry:
         """Write one event and return its entry, just as a reader gets it, once it is on the disk.
 
-        Raises MisfitError or ImpossibleEventError, and writes nothing, when it could not be read again.
+        Raises JournalOwnedError when another process has written meanwhile, although it was locked;
+        MisfitError or ImpossibleEventError, and writes nothing, when it could not be read again.
         """
         line = Entry(len(self.entries) + 1, round(self.clock(), 3), event).to_line()
         body = _parse(line)
@@ -205,6 +214,8 @@ class Journal:
         entry = Entry(body["seq"], body["time"], self._order.decode(event.kind, body["data"]))
         marks = self._order.after(self._marks, entry.event)
         start = os.fstat(self._fd).st_size
+        if start != self._end:  # where machines do not share locks
+            raise JournalOwnedError(self.path, last_owner(self.path))
         try:
             written = os.write(self._fd, line)
             if written != len(line):
@@ -214,7 +225,7 @@ class Journal:
             os.ftruncate(self._fd, start)
             raise OSError(error.errno, error.strerror, str(self.path)) from None
         self.entries.append(entry)
-        self._marks = marks
+        self._marks, self._end = marks, start + written
         return entry
 
     def of(self, kind: type[E]) -> Iterator[E]:
@@ -263,6 +274,8 @@ def is_owned(path: Path) -> bool:
         return False
     except BlockingIOError:
         return True
+    except OSError:  # no locks here: nobody can own it
+        return False
     finally:
         os.close(fd)
 

@@ -1,5 +1,6 @@
 """The journal survives torn writes, notices damage, and has one owner at a time."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness import journal
+from harness.errors import UserError
 from harness.journal import Entry, Journal, JournalDamagedError, JournalOwnedError, Owner
 from harness.journal.events import Intent, JournalRepaired, Noted
 from tests.harness.runs import created
@@ -162,3 +164,30 @@ def test_a_full_disk_leaves_what_was_written_and_an_entry_is_whole_or_absent(pat
         assert full.stdout is not None and full.stdout.read() == "True True\n"
     write(path, "two")
     assert texts(journal.read(path)) == ["one", "two"]
+
+
+def test_an_owner_that_finds_entries_of_another_one_writes_nothing(path: Path, tmp_path: Path) -> None:
+    """As on machines that share the file and not its locks."""
+    write(path, "one")
+    with Journal(path) as opened:
+        (tmp_path / "elsewhere").write_bytes(path.read_bytes())
+        with Journal(tmp_path / "elsewhere") as other:
+            other.append(Owner(7, "far"))
+        path.write_bytes(taken_over := (tmp_path / "elsewhere").read_bytes())
+        with pytest.raises(JournalOwnedError, match="process 7 on far"):
+            opened.append(Intent("note"))
+    assert path.read_bytes() == taken_over
+
+
+@pytest.mark.parametrize("error", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_without_locks_no_journal_is_opened_but_read(
+    path: Path, error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    write(path, "one")
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(UserError, match="cannot be locked"):
+        Journal(path)
+    assert not journal.is_owned(path) and texts(journal.read(path)) == ["one"]
