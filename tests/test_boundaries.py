@@ -46,7 +46,7 @@ ROOMS = (
         "agent",
         "notifications",
     ),
-    *("resume_status", "author"),
+    *("resume_status", "elsewhere", "author"),
     *("sweep", "cli"),
 )
 """The rooms of the harness in the order of its README: each may import those before it, and no other."""
