@@ -46,7 +46,10 @@ def main() -> None:
         for tree in trees:
             with tempfile.TemporaryDirectory() as name:
                 for command, cpu_s, peak in _costs(tree, Path(name), rows, metrics):
-                    print(f"{tree.name:<24} {rows:>8} {metrics:>8}  {command:<8} {cpu_s:>7.1f} {peak:>8.0f}")
+                    print(
+                        f"{tree.name:<24} {rows:>8} {metrics:>8}  {command:<8} {cpu_s:>7.1f} {peak:>8.0f}",
+                        flush=True,
+                    )
 
 
 def _costs(tree: Path, folder: Path, rows: int, metrics: int) -> list[tuple[str, float, float]]:

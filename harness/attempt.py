@@ -46,7 +46,8 @@ def reason_text(reason: str) -> str:
 def log_lost(count: float | None, why: str) -> str:
     """What is not in a log, in words; "" for nothing. `why`: as the exit record says it, "" where it does
     not."""
-    return f"{int(count)} bytes of its log were lost{_LOST.get(why, '')}" if count else ""
+    because = _LOST.get(why, f" ({why})" if why else "")
+    return f"{int(count)} bytes of its log were lost{because}" if count else ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class AttemptEnd:
     what it still owes although it exited cleanly, None for nothing, and the family of failures that this
     belongs to. `complete`: it did all that it owed. `sign`: of the fatal error for which it was stopped, ""
     where there was none. `metrics_from`: the file that its rows were taken from, and its format; "" where
-    that was the log. `log_lost_why`: disk full | file size limit | log limit, "" where it is not known.
+    that was the log. `log_lost_why`: disk full | file size limit | log limit | an error's own words, ""
+    where it is not known.
     """
 
     reason: str = ""

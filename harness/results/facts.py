@@ -86,7 +86,7 @@ def _is_cut(record: Record, fact: Fact) -> bool:
     """True if the number needs rows that may be lost with a log."""
     if _OVER_ALL_ROWS.fullmatch(fact.id):
         return any(attempt.is_cut for attempt in record.attempts)
-    return bool(_OF_LAST_ROW.fullmatch(fact.id)) and any(map(record.may_go_on, fact.sources))
+    return bool(_OF_LAST_ROW.fullmatch(fact.id)) and record.may_go_on(fact.sources)
 
 
 def reported_differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[Discrepancy]:

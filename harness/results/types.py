@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -144,11 +144,12 @@ class Record:
         """A position in words: `step 40`, `epoch 1.5`, `row number 15`."""
         return place_text(self.axis, position)
 
-    def may_go_on(self, source: Source) -> bool:
-        """True if rows that came after this one may be lost with the log."""
-        file, cut = source.file, [attempt.is_cut for attempt in self.attempts]
-        is_own = any(attempt.is_cut and file.startswith(f"{attempt.folder}/") for attempt in self.attempts)
-        return file.endswith("/metrics.jsonl") and (is_own or any(cut[-1:]))
+    def may_go_on(self, sources: Iterable[Source]) -> bool:
+        """True if rows that came after these may be lost with the log."""
+        cut = [attempt.folder for attempt in self.attempts if attempt.is_cut]
+        is_last = bool(cut) and cut[-1] == self.attempts[-1].folder
+        files = [source.file for source in sources if source.file.endswith("/metrics.jsonl")]
+        return any(is_last or file.rpartition("/")[0] in cut for file in files)
 
 
 # --- out: numbers with sources -----------------------------------------------------------------------------

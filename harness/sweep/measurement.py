@@ -24,7 +24,8 @@ MOST_NAMED = 10
 @dataclass(frozen=True)
 class Measurement:
     """`metric`: "" where the run does not have it; `lacks`: why runs cannot be compared by it, "" where they
-    can or this run cannot tell; `value`: at its end, None where there is none or it is no finite number."""
+    can or this run cannot tell; `value`: at its end, None where there is none, it is no finite number, or
+    rows after it may be lost with the log."""
 
     metric: str = ""
     goal: Goal | None = None
@@ -43,7 +44,9 @@ class Measurement:
         points = points_of(files.record, metric) if metric else ()
         if not points:
             return cls(lacks=_lacking(run, files, metric, names))
-        return cls(metric, goal, points[-1].value if math.isfinite(points[-1].value) else None)
+        last = points[-1]
+        is_known = math.isfinite(last.value) and not files.record.may_go_on(last.sources)
+        return cls(metric, goal, last.value if is_known else None)
 
 
 def _lacking(run: SweepRun, files: RunFiles, metric: str, names: list[str]) -> str:

@@ -80,7 +80,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
     )
     if not points or not files.may_count:
         return replace(result, why_not=_why_not(result, metric))
-    if any(map(record.may_go_on, points[-1].sources)):
+    if record.may_go_on(points[-1].sources):
         return replace(result, why_not=f"the last {metric} is not known: {LOG_CUT}")
     return replace(result, value=points[-1].value)
 

@@ -91,6 +91,7 @@ def test_what_came_before_a_resumed_attempt(tmp_path: Path, first_step: int, owe
         ("disk full", "9 bytes of its log were lost, as the disk was full"),
         ("file size limit", "9 bytes of its log were lost, as files may not be larger here"),
         ("log limit", "9 bytes of its log were lost, as it had grown to the largest log that is kept"),
+        ("Input/output error", "9 bytes of its log were lost (Input/output error)"),
         ("", "9 bytes of its log were lost"),
     ],
 )
