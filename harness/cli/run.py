@@ -242,12 +242,13 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
     supervised way; a clear end where that cannot be done. `identity`: its id."""
     from harness import journal
     from harness.journal.events import Detached
+    from harness.redaction import is_secret
     from harness.self_command import HARNESS
     from monitors.files import AttemptFiles
     from monitors.launch import LaunchError, LaunchSpec, environment_of_caller, launch, state_home
     from monitors.tmux import TmuxError, session_name
 
-    folder = owned.dir
+    folder, environment = owned.dir, environment_of_caller()
     take_over = len(list(owned.journal.of(journal.Owner)))
     name = session_name(f"watch_{owned.state.name}", identity[:4], take_over)
     owned.record(Detached(session=name))
@@ -258,7 +259,8 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
         session_name=name,
         command=shlex.join([*HARNESS, "resume", str(folder)]),
         cwd=Path.cwd(),
-        env=environment_of_caller(),
+        env=environment,
+        secret_env={name: value for name, value in environment.items() if is_secret(name, value)},
     )
     try:
         _await_successor(owned, launch(spec), AttemptFiles(spec.attempt_dir))

@@ -16,6 +16,7 @@ import signal
 import zlib
 from pathlib import Path
 
+from harness.redaction import is_secret
 from harness.sweep.hosts import HostError, Job
 from harness.sweep.hosts.leases import Process
 from monitors.files import AttemptFiles
@@ -41,6 +42,7 @@ def start(job: Job) -> None:
         command=shlex.join(job.command),
         cwd=job.cwd,
         env=dict(job.environment),
+        secret_env={name: value for name, value in job.environment.items() if is_secret(name, value)},
     )
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
