@@ -2,6 +2,7 @@
 twice. `make test` does a seeded sample of the trials, `make soak` all of them."""
 
 import random
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness import journal
-from tests.e2e.bench import small_disk
+from tests.e2e.bench import small_disk, until
 from tests.e2e.mortal import ClockJump, Death
 from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
 from tests.e2e.trials import Undisturbed, often, try_all
@@ -130,6 +131,82 @@ def test_the_disk_is_full_for_a_while(undisturbed: Undisturbed, tmp_path: Path, 
             run.assert_tidy()
 
     try_all([f"full after {begins:.4f} s for {lasts:.1f} s" for begins, lasts in when], trial)
+
+
+@often(1, 20)
+def test_the_disk_is_full_and_the_harness_killed(tmp_path: Path, count: int) -> None:
+    """Killed while there is no room, resumed once there is."""
+    chance = random.Random(52)
+    when = [chance.uniform(0.3, 2.0) for _ in range(count)]
+
+    def trial(number: int) -> None:
+        with run_on_a_small_disk(tmp_path / str(number)) as run:
+            life = run.begin()
+            life.is_over(when[number])
+            with filled(run.disk):
+                life.is_over(chance.choice((0.1, 0.5)))
+                life.kill()
+            assert_good_end(run)
+
+    try_all([f"full after {begins:.4f} s" for begins in when], trial)
+
+
+@often(1, 20)
+def test_the_disk_of_the_state_folder_is_full_for_a_while(tmp_path: Path, count: int) -> None:
+    chance = random.Random(53)
+    when = [chance.uniform(0.0, 2.0) for _ in range(count)]
+
+    def trial(number: int) -> None:
+        folder = tmp_path / str(number)
+        with small_disk(folder / "disk", DISK_MB) as disk, ShortRun(folder / "run", state=disk) as run:
+            life = run.begin()
+            life.is_over(when[number])
+            with filled(disk):
+                life.is_over(1.0)
+            life.end(PATIENCE_S)
+            assert_good_end(run)
+
+    try_all([f"full after {begins:.4f} s" for begins in when], trial)
+
+
+@often(1, 20)
+def test_the_results_are_read_only_for_a_while(tmp_path: Path, count: int) -> None:
+    """As after an error of the file system."""
+    chance = random.Random(54)
+    when = [chance.uniform(0.3, 2.0) for _ in range(count)]
+
+    def trial(number: int) -> None:
+        with run_on_a_small_disk(tmp_path / str(number)) as run:
+            life = run.begin()
+            until(lambda: run.result_dir.is_dir(), "the result folder")
+            life.is_over(when[number])
+            with read_only(run.result_dir):
+                life.is_over(2.0)
+            life.end(PATIENCE_S)
+            assert_good_end(run)
+
+    try_all([f"read-only after {begins:.4f} s" for begins in when], trial)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Nothing can be opened for writing below it; what is open stays so."""
+    subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
+    subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def assert_good_end(run: ShortRun) -> None:
+    """It has ended well, or does once it is resumed, with a report; trained once."""
+    if not (run.result_dir / "finish.flag").exists():
+        run.finish()
+    assert run.flag["outcome"] == "succeeded"
+    assert run.starts() == {f"{run.flag['attempts']:02d}": 1}
+    assert (run.result_dir / "report.html").exists() and (run.result_dir / "result.json").exists()
+    run.assert_tidy()
 
 
 # --- the clock is set ------------------------------------------------------------------------------------
