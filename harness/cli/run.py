@@ -188,7 +188,8 @@ def _hand_over(experiment: "Experiment") -> None:
         let_go(experiment, experiment.state.experiment_id)
     except (typer.Exit, OSError):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        carry_on(type(experiment).open(experiment.dir))
+        experiment.listeners.clear()
+        carry_on(experiment if experiment.journal.is_open else type(experiment).open(experiment.dir))
 
 
 @contextmanager
@@ -208,8 +209,7 @@ def held(owned: "Experiment | Sweep", identity: str, *troubles: type[Exception])
         typer.echo(f"harness: this is a defect of the harness; {_way_on(owned)}", err=True)
         raise
     finally:
-        with suppress(OSError):  # detaching has closed it
-            owned.close()
+        owned.close()
         notifier.close()
 
 

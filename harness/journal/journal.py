@@ -248,8 +248,14 @@ class Journal:
     def is_deleted(self) -> bool:
         return os.fstat(self._fd).st_nlink == 0
 
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
     def close(self) -> None:
-        os.close(self._fd)
+        if self.is_open:
+            os.close(self._fd)
+        self._fd = -1
 
     def __enter__(self) -> "Journal":
         return self

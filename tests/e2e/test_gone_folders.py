@@ -7,12 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from monitors.processes import members_of_attempt, send_signal
 from tests.e2e.bench import small_disk, until
-from tests.e2e.mortal import Life
+from tests.e2e.mortal import Life, Prepare
 from tests.e2e.short_run import PATIENCE_S, ShortRun
 
 LASTS = "python train.py 100 0.1"
@@ -31,9 +32,23 @@ def run(tmp_path: Path) -> Iterator[ShortRun]:
         yield made
 
 
-def seen(run: ShortRun, *, patient: bool = False) -> Life:
+def without_more_sessions() -> None:
+    """tmux makes the session of the training, and no other one."""
+    from monitors.tmux import Session, TmuxError
+
+    create = Session.create
+
+    def refuse(name: str, *arguments: Any) -> Session:
+        if "watch" in name:
+            raise TmuxError("no more sessions")
+        return create(name, *arguments)
+
+    Session.create = refuse
+
+
+def seen(run: ShortRun, prepare: Prepare | None = impatient) -> Life:
     """A harness that has seen the training run."""
-    life = run.start("run", str(run.blueprint), prepare=None if patient else impatient)
+    life = run.start("run", str(run.blueprint), prepare=prepare)
     until(lambda: any(entry.kind == "supervisor_seen" for entry in run.entries()), "the supervisor is known")
     until(lambda: "step=3 " in run.log(), "the third step")
     return life
@@ -41,7 +56,7 @@ def seen(run: ShortRun, *, patient: bool = False) -> Life:
 
 @pytest.mark.parametrize("gone", ["started", "."])
 def test_a_part_that_comes_back_is_as_if_nothing_had_happened(run: ShortRun, gone: str) -> None:
-    watching = seen(run, patient=True)
+    watching = seen(run, prepare=None)
     away = (run.attempt() / gone).resolve().rename(run.folder / "away")
     assert not watching.is_over(3.0)
     away.rename(run.attempt() / gone if gone != "." else run.attempt())
@@ -133,4 +148,13 @@ def test_a_lost_terminal_hands_the_watch_over(run: ShortRun) -> None:
     until(lambda: (run.result_dir / "finish.flag").exists(), "finish.flag")
     assert run.flag["outcome"] == "succeeded" and run.starts() == {"01": 1}
     until(lambda: "ajet_" not in run.tmux("list-sessions", "-F", "#S"), "no session is left")
+    run.assert_tidy()
+
+
+def test_a_watch_that_nobody_can_take_over_goes_on_without_its_terminal(run: ShortRun) -> None:
+    watching = seen(run, prepare=without_more_sessions)
+    watching.send_signal(signal.SIGHUP)
+    assert watching.end(PATIENCE_S) == 0, watching.output
+    assert "no more sessions" in watching.output
+    assert run.flag["outcome"] == "succeeded" and run.starts() == {"01": 1}
     run.assert_tidy()
