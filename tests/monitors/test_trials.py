@@ -18,7 +18,7 @@ from monitors.clock import SystemClock
 from monitors.files import AttemptFiles
 from monitors.launch import launch
 from monitors.tmux import Session
-from monitors.unmanaged_session import wait_for_pane
+from monitors.unmanaged_session import SETTLE_S, wait_for_pane
 from monitors.wait import Waiter, WakeReason
 from tests.monitors.tmux_world import spec_for, until
 
@@ -129,7 +129,7 @@ async def run_typed_trials(count: int, top: Path) -> None:
     p50, p99 = (late[len(late) * percent // 100] for percent in (50, 99))
     print(f"{len(late)} ends known after p50 {p50:.3f} s, p99 {p99:.3f} s, worst {late[-1]:.3f} s")
     assert [one for one in found if isinstance(one, str)] == []
-    assert p50 < 0.5
+    assert p50 < SETTLE_S
 
 
 async def test_no_false_exit_in_a_sample(tmp_path: Path) -> None:
