@@ -1,12 +1,16 @@
 """Sweeps through the real command line: real trainings, real tmux, a leader that is killed."""
 
 import random
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.bench import PATIENCE_S, sessions, until
 from tests.e2e.sweep_bench import SweepBench
+from tools.chaos_machine import Machine
+from tools.chaos_runs import LETHAL, VICTIMS, Sweep
 
 
 def test_a_sweep_survives_its_leader_and_names_what_failed(tmp_path: Path) -> None:
@@ -55,3 +59,35 @@ def test_thirty_kills_of_the_leader(tmp_path: Path) -> None:
     starts = sweep.starts()
     assert set(starts.values()) == {1}
     assert len(starts) == 19  # one run failed once and was repaired
+
+
+@pytest.mark.soak
+def test_forty_kills_of_anything_in_it(tmp_path: Path) -> None:
+    """Leader, jobs, their supervisors, fronts, shells and trainings, and the tmux server."""
+    draw = random.Random(20261122)
+    machine = Machine(tmp_path)
+    sweep = Sweep(machine, 1, draw, 180.0)
+    try:
+        sweep.go_on()
+        while sweep.met.total() < 40 and not sweep.has_flag:
+            time.sleep(draw.uniform(0.2, 1.5))
+            strike(sweep, draw)
+            if not sweep.is_watched and not sweep.has_flag:
+                sweep.go_on()
+        until(lambda: sweep.has_flag and not sweep.is_watched, "the end of the sweep", 600.0)
+        until(lambda: not list(sweep.problems()), f"that nothing is wrong: {list(sweep.problems())}", 60.0)
+        assert sweep.met.total() == 40
+    finally:
+        machine.close()
+
+
+def strike(sweep: Sweep, draw: random.Random) -> None:
+    """Kill something; at most four times what costs a run its attempt."""
+    victim = draw.choice([*VICTIMS, "harness", "tmux server"])
+    lost = sum(sweep.met[kind] for kind in LETHAL)
+    if victim == "tmux server":
+        sweep.machine.tmux("kill-server")
+        sweep.met["kill tmux server"] += 1
+    elif lost < 4 or f"kill {victim}" not in LETHAL:
+        killed = [sweep.machine.signal(pid, signal.SIGKILL) for pid in sweep.pids(victim, draw)]
+        sweep.met[f"kill {victim}"] += any(killed)
