@@ -11,8 +11,6 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from monitors.json_numbers import worded
-
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
@@ -28,10 +26,8 @@ def encode(value: Any) -> Any:
     the halves of characters that undecodable names and logs bring, which pydantic's own encoder refuses."""
     if isinstance(value, Enum):
         return value.value
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, float):
-        return worded(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

@@ -19,7 +19,7 @@ from harness.atomic_write import copy_private
 from harness.blueprint.types import Blueprint
 from harness.errors import UserError
 from harness.journal import RUN, Clock, Owner, Recorded
-from harness.journal.events import Created, Finish, OptionsGiven
+from harness.journal.events import AttemptEvent, Created, Finish, OptionsGiven
 from harness.options import RunOptions
 from harness.state import FOLD, ExperimentState, Outcome, fold
 from monitors.clock import steady_time
@@ -81,6 +81,12 @@ class Experiment(Recorded[ExperimentState]):
     def attempt_files(self, number: int) -> AttemptFiles:
         known = (attempt.supervisor for attempt in self.state.attempts if attempt.number == number)
         return AttemptFiles(self.dir / "attempts" / f"{number:02d}", known=next(known, None))
+
+    def check_attempt(self, number: int) -> None:
+        """Raise OSError unless the attempt's files can be read, or were given up as lost."""
+        known = self.journal.of(AttemptEvent)
+        if not any(seen.attempt == number and seen.event == "files_lost" for seen in known):
+            self.attempt_files(number).check_readable()
 
     def check_place(self) -> None:
         """Raise OSError unless the result folder holds the journal that this process writes; the same journal

@@ -73,7 +73,25 @@ class Executor:
         self.experiment.check_place()
         attempt = self.experiment.state.attempt
         if attempt is not None and attempt.is_running:
-            self.experiment.attempt_files(attempt.number).check_readable()
+            self.experiment.check_attempt(attempt.number)
+
+    def gives_up_files(self, have_been_gone: bool) -> bool:
+        """True if the running attempt is concluded without its files, which alone are gone from the result
+        folder: a person wants it to stop, or they `have_been_gone` for long and its supervisor is, too."""
+        attempt = self.experiment.state.attempt
+        if attempt is None or not attempt.is_running:
+            return False
+        try:
+            self.experiment.check_place()
+        except OSError:
+            return False
+        files = self.experiment.attempt_files(attempt.number)
+        is_over = have_been_gone and files.supervisor() is not None and files.state() == "lost"
+        if not is_over and self.experiment.state.stop_asked is None:
+            return False
+        text, now = f"{files.dir} is gone, and with it how the training ended", self.experiment.clock()
+        self.experiment.record(events.AttemptEvent(attempt.number, "files_lost", now, text))
+        return True
 
     def _citable(self) -> Evidence | None:
         """What a narrative may cite, read once; a run does not fail for words about it."""

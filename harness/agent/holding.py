@@ -77,6 +77,8 @@ async def carry_through(executor: "Executor", work: Callable[[], Awaitable[Verdi
 def _tell(executor: "Executor", said: str) -> None:
     """Say it where a person reads, and record it where that can be."""
     executor.on_held(f"{said}. The run is held until then, and the training goes on")
+    if executor.experiment.state.finished_at is not None:  # only finish.flag is missing
+        return
     try:
         executor.experiment.record(Held(said))
     except OSError:
@@ -101,7 +103,10 @@ async def _until_it_passes(executor: "Executor", trouble: OSError, look_s: float
                 executor.experiment.record(Held(""))
             return
         except FileNotFoundError as error:
-            if time.monotonic() - began > GONE_PATIENCE_S and executor.experiment.is_gone_for_good():
+            have_been_gone = time.monotonic() - began > GONE_PATIENCE_S
+            if executor.gives_up_files(have_been_gone):
+                return
+            if have_been_gone and executor.experiment.is_gone_for_good():
                 raise error from None
         except OSError:
             continue

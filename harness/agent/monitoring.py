@@ -102,7 +102,7 @@ class AttemptMonitor:
     def ended(self) -> AttemptEnd:
         """The exit record of an attempt that is over; one without a record is ended for good and called
         lost, or not started. Raises OSError where it cannot be read whether there is a record."""
-        self._files.check_readable()
+        self._experiment.check_attempt(self.number)
         exit_record = self._files.exit()
         self.watch.poll(final=True)
         if exit_record is not None:
@@ -116,6 +116,8 @@ class AttemptMonitor:
         if self._never_ran:
             return AttemptEnd("not_started", ended_at=ended_at, detail=self._never_ran)
         info, detail = self._files.supervisor(), "it left no exit record"
+        if not self._files.dir.exists():
+            detail = "its folder was removed"
         if info is not None and info.host not in ("", socket.gethostname()):
             detail = f"{info.host} gave no sign of life any more; it could not be ended from here"
         return AttemptEnd("lost", ended_at=ended_at, detail=detail)
@@ -229,13 +231,13 @@ class AttemptMonitor:
         says so. Raises OSError where its folder cannot be read: then none of that is known."""
         now = self._experiment.clock()
         if wake.reason in (WakeReason.EXITED, WakeReason.LOST) or now >= self._end_of_patience():
-            self._files.check_readable()
+            self._experiment.check_attempt(self.number)
             return True
         if self._files.state() != "not_started":
             return False
         if wake.reason is not WakeReason.SESSION_GONE and now - self._waits_since < SHELL_PATIENCE_S:
             return False
-        self._files.check_readable()
+        self._experiment.check_attempt(self.number)
         if self._refuse_to_give_up() or not withdraw(self._files):
             return False
         if wake.reason is not WakeReason.SESSION_GONE:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from harness.atomic_write import write_atomically, write_json
-from harness.codec import decode, encode
 
 
 def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
@@ -39,5 +38,4 @@ def test_json_holds_no_number_that_strict_readers_refuse(tmp_path: Path) -> None
     numbers = {"lost": float("nan"), "list": [float("inf"), (1.5, -float("inf"))], "text": "NaN"}
     write_json(tmp_path / "a.json", numbers)
     read = json.loads((tmp_path / "a.json").read_text(), parse_constant=pytest.fail)
-    assert read == encode(numbers) == {"lost": "NaN", "list": ["Infinity", [1.5, "-Infinity"]], "text": "NaN"}
-    assert decode(list[float], read["list"][:1]) == [float("inf")]
+    assert read == {"lost": "NaN", "list": ["Infinity", [1.5, "-Infinity"]], "text": "NaN"}

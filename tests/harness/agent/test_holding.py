@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from harness.agent import holding
 from harness.agent.executor import Executor
 from harness.experiment import Experiment
 from harness.journal import Entry, Event
-from harness.journal.events import Held, Intent
+from harness.journal.events import Held, Intent, StopAsked, SupervisorSeen
 from harness.state import Outcome, Verdict
+from monitors.files import SupervisorInfo
 from monitors.launch import state_home
+from monitors.processes import boot_id
 from tests.harness.agent.world import World, launch, new_experiment
 from tests.harness.runs import record
 
@@ -102,6 +105,42 @@ async def test_where_nothing_can_be_recorded_a_person_is_notified_all_the_same(e
     work.troubles.clear()
     assert await holds is DONE
     assert [entry.event for entry in told] == [Held(work.said[0].removesuffix(AND_THEN)), Held("")]
+
+
+async def test_a_full_disk_after_the_end_of_the_journal_is_only_said(executor: Executor) -> None:
+    record(executor.experiment, "finish", outcome="failed", reason="it ended")
+    entries = len(executor.experiment.journal.entries)
+    work = Work(executor)
+    troubles = [trouble(errno.ENOSPC)]
+
+    async def seal() -> Verdict:
+        if troubles:
+            raise troubles.pop()
+        return DONE
+
+    assert await holding.carry_through(executor, seal) is DONE
+    assert len(work.said) == 1 and len(executor.experiment.journal.entries) == entries
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_an_attempt_whose_files_are_gone_for_good_is_concluded(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """After its supervisor, or as soon as a person wants the run to stop, whoever supervises."""
+    monkeypatch.setattr(holding, "GONE_PATIENCE_S", 60.0 if is_stopped else 0.05)
+    launch(executor.experiment)
+    dead = SupervisorInfo("x", pid=2**22, start_ticks=1, boot_id=boot_id(), host=socket.gethostname())
+    executor.experiment.record(SupervisorSeen(1, dead))
+    if is_stopped:
+        executor.experiment.record(StopAsked("a person"))
+
+    async def work() -> Verdict:
+        executor.observe()
+        return DONE
+
+    assert await holding.carry_through(executor, work) is DONE
+    ended = executor.monitor(executor.experiment.state.attempts[0]).ended()
+    assert ended.reason == "lost" and "folder was removed" in ended.detail
 
 
 def moved(folder: Path) -> None:
