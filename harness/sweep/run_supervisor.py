@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import journal
 from harness.codec import decode
-from harness.journal.events import AttemptEvent, Held, LetGo, OptionsGiven, Owner
+from harness.journal.events import ActionFailed, AttemptEvent, Held, Intent, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
 from harness.sweep.events import Closing, MetricNamed, RunEnded, RunMeasured, RunStarted
@@ -26,6 +26,7 @@ from monitors.metrics.row import metric_name
 MAX_WITHOUT_PROGRESS = 3
 CANNOT_RUN = 2
 LEAST_TIME_S = 1.0
+_NO_PROGRESS = (Owner, OptionsGiven, LetGo, Held, Intent, ActionFailed)
 
 
 class RunSupervisor:
@@ -169,9 +170,10 @@ class RunSupervisor:
         return 0 if self._done(state.name) > state.entries else state.jobs_without_progress + 1
 
     def _done(self, run: str) -> int:
-        """How much has happened in the run, by its own journal; who looked after it does not count."""
+        """How much has happened in the run, by its own journal; who looked after it does not count, nor what
+        was begun and not done."""
         entries = _entries(self._journal(run))
-        return sum(not isinstance(entry.event, Owner | OptionsGiven | LetGo | Held) for entry in entries)
+        return sum(not isinstance(entry.event, _NO_PROGRESS) for entry in entries)
 
 
 def _entries(path: Path) -> Sequence[journal.Entry]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.journal import Journal
-from harness.journal.events import StopAsked
+from harness.journal.events import ActionFailed, Intent, StopAsked
 from harness.sweep.hosts import Job, JobState, Lease, Needs, NeverFitsError
 from tests.harness.runs import created
 
@@ -53,6 +53,21 @@ def gets_on(status: int) -> Play:
         job.result_dir.mkdir(exist_ok=True)
         with Journal(job.result_dir / "journal.jsonl", lambda: 1.0) as journal:
             journal.append(StopAsked("somebody") if journal.entries else created())
+        return status
+
+    return play
+
+
+def fails(status: int) -> Play:
+    """The job ends with an error of the harness in the run's first action."""
+
+    def play(job: Job) -> int | None:
+        job.result_dir.mkdir(exist_ok=True)
+        with Journal(job.result_dir / "journal.jsonl", lambda: 1.0) as journal:
+            if not journal.entries:
+                journal.append(created())
+            journal.append(Intent("prepare"))
+            journal.append(ActionFailed("prepare", "an error"))
         return status
 
     return play

@@ -18,7 +18,7 @@ from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.state import Sweep
 from tests.harness.sweep.plans import begun, plan
-from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, gets_on
+from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, fails, gets_on
 
 PATIENCE_S = 20.0
 
@@ -142,6 +142,7 @@ async def test_the_first_run_names_the_metric_where_the_plan_does_not(tmp_path: 
         ([ends("failed", "NaN", 1)], "failed", 1),
         ([dies(2, begun=False)], "cannot_run", 1),
         ([dies(137)] * 9, "lost", 4),
+        ([fails(1)] * 9, "lost", 5),
     ],
 )
 async def test_no_run_is_tried_for_ever(tmp_path: Path, plays: list[Play], outcome: str, jobs: int) -> None:
