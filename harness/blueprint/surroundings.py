@@ -105,7 +105,8 @@ def _config(blueprint: Blueprint) -> Iterator[_Found]:
     except OSError as error:
         what = f"cannot be read: {error.strerror}"
     except UnreadableConfigError as error:
-        what, fix = f"is {error}", "correct it there"
+        what = f"is {error}"
+        fix = "correct it there, or leave it out here: the command reads it all the same"
     if what:
         yield names.YAML, f"the config {config} {what}", fix
 
