@@ -158,7 +158,9 @@ class Chaos:
             subject.go_on()
 
     def _strike(self, subject: Subject, fault: Fault, draw: random.Random) -> None:
-        if subject.has_flag or subject.away or (self.is_calm and fault.kind != "harness stop"):
+        if subject not in self.subjects or subject.has_flag:
+            return
+        if subject.away or (self.is_calm and fault.kind != "harness stop"):
             if fault.kind == "harness stop" and subject.away:
                 self.at(self.elapsed + 5, partial(self._strike, subject, fault, draw))
             return
