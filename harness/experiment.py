@@ -76,7 +76,20 @@ class Experiment(Recorded[ExperimentState]):
         ends = journal.first_and_last(folder / cls.FILE)
         if ends is not None and ends[1]["kind"] != Finish.kind:
             _check_original(folder, ends[0]["data"])
-        return super().open(folder, clock)
+        opened = super().open(folder, clock)
+        if ends is not None and ends[0]["data"].get("folder") != str(folder.resolve()):
+            opened.list_in(folder.resolve())
+        return opened
+
+    def list_in(self, folder: Path) -> None:
+        """Have `harness ls` and `resume --all` find the run where it was moved to."""
+        if any(run.dir == folder for run in index.runs()):
+            return
+        state = self.state
+        try:
+            index.add(index.IndexedRun(state.experiment_id, state.name, str(folder), state.created_at))
+        except OSError as error:
+            _log.warning("%s will not be listed by `harness ls`: %s", folder, error)
 
     def attempt_files(self, number: int) -> AttemptFiles:
         known = (attempt.supervisor for attempt in self.state.attempts if attempt.number == number)

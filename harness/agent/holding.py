@@ -107,6 +107,8 @@ async def _until_it_passes(executor: "Executor", trouble: OSError, look_s: float
             if executor.gives_up_files(have_been_gone):
                 return
             if have_been_gone and executor.experiment.is_gone_for_good():
+                if (now := executor.experiment.journal.folder_now()) is not None:
+                    executor.experiment.list_in(now)
                 raise error from None
         except OSError:
             continue

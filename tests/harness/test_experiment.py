@@ -94,6 +94,7 @@ def test_a_copy_of_a_run_is_told_from_a_run_that_was_moved(plan: Blueprint, what
             Experiment.open(there)
     else:
         Experiment.open(there).close()
+        assert there in [run.dir for run in index.runs()] or what == "finished copy"
 
 
 def test_two_runs_do_not_begin_in_one_folder(plan: Blueprint) -> None:

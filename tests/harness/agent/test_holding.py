@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import index
 from harness.actions import Report
 from harness.agent import holding
 from harness.agent.executor import Executor
@@ -177,6 +178,7 @@ async def test_a_folder_that_does_not_come_back_ends_the_watch_and_nothing_is_ma
         await holding.carry_through(executor, work)
     assert str(folder) in str(told.value)
     assert ("moved to" in str(told.value)) == (gone is moved)
+    assert (folder.with_name("moved") in index.unfinished()) == (gone is moved)
     assert (sorted(folder.rglob("*")) if folder.exists() else []) == before
 
 
