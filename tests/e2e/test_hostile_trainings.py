@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.e2e.bench import until
 from tests.e2e.short_run import PATIENCE_S, ShortRun
+from tests.e2e.test_gone_folders import impatient
 from tests.e2e.trials import often, try_all
 
 PRELUDE = """
@@ -51,7 +52,7 @@ time.sleep(600)
 @dataclass(frozen=True)
 class Hostile:
     """A training and how its run ends. `steps`: how many rows the last attempt has, None where it is all the
-    same. `told`: what stands in result.md."""
+    same. `told`: what stands in result.md; not `is_awaited`: files that are gone are given up soon."""
 
     name: str
     code: str
@@ -60,6 +61,7 @@ class Hostile:
     steps: int | None = 5
     max_time: str = "10 minutes"
     told: str = ""
+    is_awaited: bool = True
     meanwhile: Callable[[ShortRun], object] | None = None
     checks: Callable[[ShortRun], object] = lambda run: None
 
@@ -176,6 +178,13 @@ TRAININGS = [
         """,
     ),
     Hostile(
+        "removes its attempt",
+        "import shutil; train(1, 2); is_first and shutil.rmtree(attempt); train(3)",
+        attempts=2,
+        steps=None,
+        is_awaited=False,
+    ),
+    Hostile(
         "puts links where files will be",
         """
         open("prey", "w").write("mine")
@@ -227,7 +236,11 @@ def test_hostile_trainings(tmp_path: Path, count: int) -> None:
     def trial(number: int) -> None:
         training = chosen[number]
         with started(tmp_path / f"{number:02d}", training) as run:
-            life = run.begin()
+            life = (
+                run.begin()
+                if training.is_awaited
+                else run.start("run", str(run.blueprint), prepare=impatient)
+            )
             if training.meanwhile:
                 training.meanwhile(run)
             life.end(300)
