@@ -71,15 +71,21 @@ class Executor:
         """Raise OSError unless the result folder, and that of the attempt in it, are there: nothing is
         concluded from what cannot be read, and nothing is written beside it."""
         self.experiment.check_place()
-        attempt = self.experiment.state.attempt
-        if attempt is not None and attempt.is_running:
+        attempt = self._concluding()
+        if attempt is not None:
             self.experiment.check_attempt(attempt.number)
 
+    def _concluding(self) -> AttemptState | None:
+        """The attempt of which something may still be concluded from its files."""
+        state = self.experiment.state
+        is_read = state.attempt is not None and state.attempt.launched_at is not None
+        return state.attempt if is_read and state.collected is None else None
+
     def gives_up_files(self, have_been_gone: bool) -> bool:
-        """True if the running attempt is concluded without its files, which alone are gone from the result
+        """True if the attempt is concluded without its files, which alone are gone from the result
         folder: a person wants it to stop, or they `have_been_gone` for long and its supervisor is, too."""
-        attempt = self.experiment.state.attempt
-        if attempt is None or not attempt.is_running:
+        attempt = self._concluding()
+        if attempt is None:
             return False
         try:
             self.experiment.check_place()
@@ -141,13 +147,18 @@ class Executor:
         return await approval.ask(self.experiment, action, still_wanted, self.interrupted)
 
     async def act(self, action: actions.Action) -> ActionResult | None:
-        """Carry out one action; returns what the journal keeps of it, None for the last."""
+        """Carry out one action; returns what the journal keeps of it, None for the last. Raises OSError where
+        the folders were gone in the end: what was concluded may be of files that were not there."""
         if isinstance(action, actions.LOOKING):
-            return await asyncio.to_thread(look, action, self.experiment)
-        if action.kind in PREPARING:
-            return await asyncio.to_thread(apply_changes.prepare, action, self.experiment)
-        carry_out: Callable[[Any], Awaitable[ActionResult | None]] = getattr(self, f"_{action.kind}")
-        return await carry_out(action)
+            result: ActionResult | None = await asyncio.to_thread(look, action, self.experiment)
+        elif action.kind in PREPARING:
+            result = await asyncio.to_thread(apply_changes.prepare, action, self.experiment)
+        else:
+            carry_out: Callable[[Any], Awaitable[ActionResult | None]] = getattr(self, f"_{action.kind}")
+            result = await carry_out(action)
+        if result is not None:
+            self.check_folders()
+        return result
 
     async def _prepare(self, action: actions.Prepare) -> events.Prepared:
         from harness.results.provenance import gather

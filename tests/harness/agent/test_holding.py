@@ -6,16 +6,19 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import index
-from harness.actions import Report
+from harness.actions import Diagnose, Report
 from harness.agent import holding
 from harness.agent.executor import Executor
+from harness.attempt import Diagnosis
+from harness.diagnosis import diagnose as diagnose_log
 from harness.experiment import Experiment
 from harness.journal import Entry, Event
-from harness.journal.events import Held, Intent, StopAsked, SupervisorSeen
+from harness.journal.events import Diagnosed, Held, Intent, StopAsked, SupervisorSeen
 from harness.state import Outcome, Verdict
 from monitors.files import SupervisorInfo
 from monitors.launch import state_home
@@ -180,6 +183,29 @@ async def test_a_folder_that_does_not_come_back_ends_the_watch_and_nothing_is_ma
     assert ("moved to" in str(told.value)) == (gone is moved)
     assert (folder.with_name("moved") in index.unfinished()) == (gone is moved)
     assert (sorted(folder.rglob("*")) if folder.exists() else []) == before
+
+
+async def test_what_was_concluded_while_the_folder_was_away_does_not_count(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = executor.experiment.dir
+    launch(executor.experiment, reason="exited", status=1)
+    files = executor.experiment.attempt_files(1)
+    files.dir.mkdir(parents=True)
+    files.pane_log.write_text("Traceback (most recent call last):\nKeyError: 'reward'\n")
+    away = folder.with_name("away")
+
+    def diagnose(*arguments: Any) -> Diagnosis:
+        folder.rename(away)
+        return diagnose_log(*arguments)
+
+    monkeypatch.setattr("harness.diagnosis.diagnose", diagnose)
+    with pytest.raises(FileNotFoundError):
+        await executor.act(Diagnose())
+    away.rename(folder)
+    monkeypatch.undo()
+    found = await executor.act(Diagnose())
+    assert isinstance(found, Diagnosed) and "reward" in found.diagnosis.cause
 
 
 async def test_what_comes_back_goes_on_also_as_another_file(
