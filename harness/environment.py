@@ -69,7 +69,10 @@ class KeptEnvironment:
     def read(cls, path: Path) -> KeptEnvironment | None:
         """None where there is none. Raises OSError, ValueError."""
         try:
-            return decode(cls, json.loads(path.read_text(encoding="utf-8")))
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if isinstance(kept["secrets"], list):  # of a sweep by an earlier version: names alone
+                kept |= {"secrets": {name: {} for name in kept["secrets"]}, "salt": ""}
+            return decode(cls, kept)
         except FileNotFoundError:
             return None
         except (LookupError, TypeError, AttributeError) as error:
@@ -152,6 +155,12 @@ def of_training(folder: Path | None, hidden: frozenset[str]) -> dict[str, str]:
     folder, or before anything is kept, this shell's."""
     kept, now = KeptEnvironment.read(folder / _FILES[0]) if folder else None, environment_of_caller()
     return {name: value for name, value in (kept.now(now) if kept else now).items() if name not in hidden}
+
+
+def missing(folder: Path, hidden: frozenset[str]) -> list[str]:
+    """The secrets that the run in this folder was started with and this shell has not."""
+    kept = KeptEnvironment.read(folder / _FILES[0])
+    return [name for name in kept.missing(environment_of_caller()) if name not in hidden] if kept else []
 
 
 def launched(folder: Path, number: int, hidden: frozenset[str]) -> None:

@@ -5,6 +5,7 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -170,7 +171,11 @@ class Executor:
         return events.Prepared()
 
     async def _check(self, action: actions.Check) -> events.Checked:
-        checked = await asyncio.to_thread(apply_changes.check, self.experiment, self.experiment.state.draft)
+        state = self.experiment.state
+        checked = await asyncio.to_thread(apply_changes.check, self.experiment, state.draft)
+        goes_on = state.attempts and state.stop_asked is None and self.experiment.clock() < state.deadline_at
+        if goes_on and any(cause.family == "disk_full" for cause in checked.causes):
+            raise OSError(errno.ENOSPC, "too little room for another attempt", str(self.experiment.dir))
         self.on_check(checked)
         return checked
 

@@ -141,7 +141,7 @@ def go_on_here(
 ) -> NoReturn:
     """Go on with the run or the sweep in this folder, and end with its exit status. `stopped_by`: who wants
     it to end."""
-    from harness import elsewhere, notifications
+    from harness import elsewhere, environment, notifications
     from harness.experiment import Experiment
     from harness.index import is_sweep
     from harness.journal.events import OptionsGiven, StopAsked
@@ -159,8 +159,12 @@ def go_on_here(
     if experiment.state.finished_at is None and is_changed:
         notifications.keep(experiment.state.experiment_id, given.notify or ())
         experiment.record(OptionsGiven(given.over(experiment.state.options)))
+    hidden = experiment.state.options.hidden
     if experiment.state.finished_at is None and stopped_by is not None:
         experiment.record(StopAsked(stopped_by))
+    elif experiment.state.finished_at is None and (missing := environment.missing(folder, hidden)):
+        said = f"set at the start and not in this shell: {', '.join(missing)}. Another attempt goes without"
+        console().print(f"{said}; if it needs them, press Ctrl-C, export them, and resume again")
     carry_on(experiment)
 
 

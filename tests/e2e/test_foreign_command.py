@@ -180,7 +180,8 @@ def test_after_a_reboot_a_run_goes_on_with_the_environment_of_its_start(bench: B
     for pid in (supervisor["pid"], supervisor["command_pid"]):
         os.kill(pid, signal.SIGKILL)
     later = {"A": "2", "B": "2", "OTHER_KEY": "another-key-77", "SQL": first["SQL"]}
-    bench.harness("resume", str(bench.result_dir), env=later)
+    told = bench.harness("resume", str(bench.result_dir), env=later)
+    assert "not in this shell: MY_TOKEN." in " ".join(told.split())
     logs = [(bench.attempt(number) / "pane.log").read_text() for number in (1, 2)]
     assert "it has 1 None token-of-the-start key-of-the-start\n" in logs[0].replace("\r", "")
     assert "it has 1 None None another-key-77\n" in logs[1].replace("\r", "")

@@ -145,3 +145,11 @@ def test_two_runs_remember_the_same_secret_differently(run: Path, tmp_path: Path
 def test_what_cannot_be_read_stops_no_report(run: Path) -> None:
     (run / "attempts" / "environment.json").write_text("{torn")
     assert remembered(run) == NO_SECRETS
+
+
+def test_the_names_that_an_earlier_version_kept_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "environment.json"
+    path.write_text('{"variables": {"A": "1"}, "secrets": ["MY_TOKEN"]}')
+    kept = KeptEnvironment.read(path)
+    assert kept is not None and kept.missing({}) == ["MY_TOKEN"]
+    assert kept.now({"A": "2", "MY_TOKEN": "t"}) == {"A": "1", "MY_TOKEN": "t"}

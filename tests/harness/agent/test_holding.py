@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from harness import index
-from harness.actions import Diagnose, Report
+from harness.actions import Check, Diagnose, Report
 from harness.agent import holding
 from harness.agent.executor import Executor
 from harness.attempt import Diagnosis
 from harness.diagnosis import diagnose as diagnose_log
 from harness.experiment import Experiment
 from harness.journal import Entry, Event
-from harness.journal.events import Diagnosed, Held, Intent, StopAsked, SupervisorSeen
+from harness.journal.events import Checked, Diagnosed, Held, Intent, StopAsked, SupervisorSeen
 from harness.state import Outcome, Verdict
 from monitors.files import SupervisorInfo
 from monitors.launch import state_home
@@ -183,6 +183,21 @@ async def test_a_folder_that_does_not_come_back_ends_the_watch_and_nothing_is_ma
     assert ("moved to" in str(told.value)) == (gone is moved)
     assert (folder.with_name("moved") in index.unfinished()) == (gone is moved)
     assert (sorted(folder.rglob("*")) if folder.exists() else []) == before
+
+
+async def test_a_full_disk_holds_another_attempt_and_refuses_the_first(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Checked(False, ("it is full",), (), (Diagnosis("disk_full", None, "it is full"),))
+    monkeypatch.setattr("harness.repair.apply_changes.check", lambda *_: full)
+    assert await executor.act(Check()) == full
+    launch(executor.experiment, reason="lost", status=None)
+    with pytest.raises(OSError, match="another attempt") as told:
+        await executor.act(Check())
+    assert told.value.errno == errno.ENOSPC and holding.is_of_the_disk(told.value, executor)
+    monkeypatch.setattr(executor.experiment, "clock", lambda: executor.experiment.state.deadline_at)
+    with pytest.raises(FileNotFoundError):  # the check is over, and the attempt has no files here
+        await executor.act(Check())
 
 
 async def test_what_was_concluded_while_the_folder_was_away_does_not_count(
