@@ -12,7 +12,8 @@ from tools.chaos_machine import Machine
 from tools.chaos_runs import KINDS, journal_problems, schedule
 
 
-@pytest.mark.parametrize(("seconds", "runs"), [(8, 1), pytest.param(240, 6, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize(("seconds", "runs"), [(8, 1), (240, 6)])
 def test_nothing_is_lost_doubled_or_left(tmp_path: Path, seconds: float, runs: int) -> None:
     machine = Machine(tmp_path)
     chaos = Chaos(machine, 5, seconds, runs)
