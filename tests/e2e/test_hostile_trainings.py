@@ -228,7 +228,7 @@ def _command(pid: int) -> str:
         return ""
 
 
-@often(5, 1)
+@often(8, 1)
 def test_hostile_trainings(tmp_path: Path, count: int) -> None:
     """Every eighth of them, and in `make soak` all."""
     chosen = TRAININGS[::count]
