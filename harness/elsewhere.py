@@ -29,13 +29,16 @@ class RunsElsewhereError(UserError):
 def check_taken_over(
     folder: Path, say: Callable[[str], object], wait: Callable[[float], object] = time.sleep
 ) -> None:
-    """Nothing for a folder that this machine worked in last; else watch it, and say what going on here means.
+    """Nothing for a folder that this machine worked in last, or has a training of under whatever name; else
+    watch it, and say what going on here means.
 
     Raises RunsElsewhereError where the other machine still works there, or holds its lock.
     """
     path = journal_of(folder)
     owner = journal.last_owner(path)
     if owner is None or owner.host == socket.gethostname() or (folder / "finish.flag").exists():
+        return
+    if any(AttemptFiles(path.parent).alive() for path in _signs(folder) if path.name == "heartbeat"):
         return
     host, watched = owner.host, short_duration(WATCHED_S)
     say(f"{folder} was run on {host} (process {owner.pid}): watching it for {watched} for a sign of life")

@@ -47,12 +47,14 @@ class Digest:
 
 @dataclass(frozen=True)
 class KeptEnvironment:
-    """What is kept. `launches`: of each later attempt, by number, how its secrets differed from the first."""
+    """What is kept. `launches`: of each later attempt, by number, how its secrets differed from the first.
+    `since`: the attempt from which on it was kept, 0 for all; earlier versions kept nothing."""
 
     variables: Mapping[str, str]
     secrets: Mapping[str, Digest]
     salt: str
     launches: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    since: int = 0
 
     @classmethod
     def of(
@@ -138,14 +140,14 @@ def _digest(memory: Memory, value: str) -> Digest:
 # --- of a run -----------------------------------------------------------------------------------------------
 
 
-def begin(folder: Path, hidden: frozenset[str]) -> KeptEnvironment:
+def begin(folder: Path, hidden: frozenset[str], attempt: int = 0) -> KeptEnvironment:
     """What the run in this folder was started with; kept now if nothing is. `hidden`: variables that no
-    training is given."""
+    training is given; `attempt`: the one that is about to be launched."""
     path = folder / _FILES[0]
     kept = KeptEnvironment.read(path)
     if kept is None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        kept = KeptEnvironment.of(environment_of_caller(), hidden)
+        kept = replace(KeptEnvironment.of(environment_of_caller(), hidden), since=attempt)
         kept.write(path)
     return kept
 
@@ -165,7 +167,7 @@ def missing(folder: Path, hidden: frozenset[str]) -> list[str]:
 
 def launched(folder: Path, number: int, hidden: frozenset[str]) -> None:
     """Keep how the secrets of this attempt, which is about to be launched, differ from those at the start."""
-    kept = begin(folder, hidden)
+    kept = begin(folder, hidden, number)
     again = kept.launched(number, environment_of_caller(), hidden)
     if again != kept:
         again.write(folder / _FILES[0])
@@ -174,6 +176,8 @@ def launched(folder: Path, number: int, hidden: frozenset[str]) -> None:
 def differences(folder: Path, number: int) -> list[tuple[str, str, str]]:
     """How the secrets of an attempt differ from those of the one before: name, before, now."""
     kept = KeptEnvironment.read(folder / _FILES[0])
+    if kept is not None and kept.since == number > 1:
+        return [("shell variables", "not known", "those of this shell")]
     before, now = (kept.launches.get(str(each), {}) if kept else {} for each in (number - 1, number))
     changed = (name for name in sorted({*before, *now}) if before.get(name) != now.get(name))
     return [(name, before.get(name, AS_BEFORE), now.get(name, AS_BEFORE)) for name in changed]

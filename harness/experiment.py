@@ -93,12 +93,16 @@ class Experiment(Recorded[ExperimentState]):
 
     def attempt_files(self, number: int) -> AttemptFiles:
         known = (attempt.supervisor for attempt in self.state.attempts if attempt.number == number)
-        return AttemptFiles(self.dir / "attempts" / f"{number:02d}", known=next(known, None))
+        folder, given_up = self.dir / "attempts" / f"{number:02d}", self._gave_up_files(number)
+        return AttemptFiles(folder, known=next(known, None), given_up=given_up)
+
+    def _gave_up_files(self, number: int) -> bool:
+        known = self.journal.of(AttemptEvent)
+        return any(seen.attempt == number and seen.event == "files_lost" for seen in known)
 
     def check_attempt(self, number: int) -> None:
         """Raise OSError unless the attempt's files can be read, or were given up as lost."""
-        known = self.journal.of(AttemptEvent)
-        if not any(seen.attempt == number and seen.event == "files_lost" for seen in known):
+        if not self._gave_up_files(number):
             self.attempt_files(number).check_readable()
 
     def check_place(self) -> None:

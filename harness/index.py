@@ -113,7 +113,7 @@ def everything(kind: Kind | None = None) -> list[IndexedRun]:
     oldest first; a folder listed twice counts once. Runs of sweeps are among the runs."""
     try:
         text = (state_home() / "runs.jsonl").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found: dict[str, IndexedRun] = {}
     for run in filter(None, map(_run, text.splitlines())):

@@ -59,8 +59,8 @@ class MessageSender:
                 self._send(
                     self._addresses, redact(title, known), shortened(redact(body, known), LONGEST_BODY), kind
                 )
-            if isinstance(entry.event, Finish):
-                _file(self._identity).unlink(missing_ok=True)
+            if isinstance(entry.event, Finish) and kept(self._identity):
+                _file(self._identity).unlink()
         except Exception as error:  # noqa: BLE001, a message is worth no run
             _log.warning("no notification could be sent: %s", type(error).__name__)
 
@@ -127,15 +127,18 @@ def check(addresses: Sequence[str]) -> None:
 
 def keep(identity: str, addresses: Sequence[str]) -> None:
     """Keep the addresses of `--notify` until the run or sweep of this id has ended, for `harness resume`."""
-    if addresses:
-        _file(identity).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_json(_file(identity), list(addresses), mode=0o600)
+    try:
+        if addresses:
+            _file(identity).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_json(_file(identity), list(addresses), mode=0o600)
+    except OSError as error:
+        _log.warning("no notification will be sent: %s", error)
 
 
 def kept(identity: str) -> tuple[str, ...]:
     try:
         return tuple(json.loads(_file(identity).read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
 
 

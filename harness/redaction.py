@@ -118,6 +118,9 @@ _VARIABLE = re.compile(r"[A-Z0-9]+_[A-Z0-9_]+=[^\s()\[\]{}]{6,}")
 _WORDS_OR_CODE = re.compile(r"[a-z]+(?:-[a-z]+)*|[A-Za-z_][\w.]*[\[(].*")  # `per token: length-normalised`
 _YES_OR_NO = re.compile(r"(?i)|true|false|yes|no|on|off|none|null")
 _FILE = re.compile(r"(?:/[\w.@-]+){2,}/?")
+WORD = re.compile(r"(?=.{6,15}\Z)(?:[A-Z]?[a-z]+(?:[._/][a-z]+)*|[A-Z]+(?:_[A-Z]+)*)")
+"""A plain word, or a name of such (`val_loss`, `report.html`), as any text may hold: such a secret is masked
+behind a telling name alone."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ def is_secret(name: str, value: str) -> bool:
 
 def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
     """What the secrets among these variables would print: their values, each line of those that have several,
-    and the passwords in addresses and connection strings. No numbers, and nothing shorter than SHORTEST."""
+    and the passwords in addresses and connection strings. No numbers, no words, nothing short."""
     secrets = (value for name, value in environment.items() if is_secret(name, value))
     return tuple(dict.fromkeys(part for value in secrets for part in parts(value)))
 
@@ -233,10 +236,9 @@ def parts(secret: str) -> tuple[str, ...]:
     """The texts by which a secret is known again."""
     inside = (found[1] or found[2] for found in _INSIDE.finditer(secret))
     texts = dict.fromkeys(map(str.strip, (secret, *secret.splitlines(), *inside)))
+    common = (_HARMLESS_VALUE, _FILE, WORD)
     return tuple(
-        each
-        for each in texts
-        if len(each) >= SHORTEST and not _HARMLESS_VALUE.fullmatch(each) and not _FILE.fullmatch(each)
+        each for each in texts if len(each) >= SHORTEST and not any(kind.fullmatch(each) for kind in common)
     )
 
 

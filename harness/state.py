@@ -94,6 +94,11 @@ class ExperimentState:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def trains(self) -> bool:
+        """True if a training runs, as far as is recorded."""
+        return self.attempt is not None and self.attempt.is_running
+
+    @property
     def _drafts(self) -> tuple[PendingChanges, ...]:
         return (*(attempt.draft for attempt in self.attempts), self.draft)
 

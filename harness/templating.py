@@ -1,14 +1,17 @@
-"""Render the Jinja2 templates of `templates/`: the one place that knows where they are and how they behave.
+"""Render the Jinja2 templates of `templates/`: the one place that knows how they behave.
 
-Templates live at the top of a checkout and inside the package of an installed wheel. An undefined name is
-an error, `.html.j2` templates escape their values, and the filter `yaml` writes a value as a YAML scalar.
+An undefined name is an error, `.html.j2` templates escape their values, and the filter `yaml` writes a value
+as a YAML scalar.
 """
 
 import json
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from harness.installation import own_files, own_text, templates_dir
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -16,16 +19,9 @@ if TYPE_CHECKING:
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
-def templates_dir() -> Path:
-    """The folder that holds the templates: `harness/templates` when installed, `templates/` in a checkout."""
-    package = Path(__file__).resolve().parent
-    installed = package / "templates"
-    return installed if installed.is_dir() else package.parent / "templates"
-
-
 def template_names(folder: str) -> tuple[str, ...]:
     """Names of the templates in one folder of `templates/`, without `.j2` and file type, sorted."""
-    return tuple(sorted(file.name.split(".")[0] for file in (templates_dir() / folder).glob("*.j2")))
+    return tuple(file.name.split(".")[0] for file in own_files(templates_dir() / folder, ".j2"))
 
 
 def yaml_scalar(value: object) -> str:
@@ -38,10 +34,10 @@ def yaml_scalar(value: object) -> str:
 @lru_cache(maxsize=1)
 def environment() -> "Environment":
     """The Jinja2 environment every template is rendered in."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 
     made = Environment(
-        loader=FileSystemLoader(templates_dir()),
+        loader=FunctionLoader(_source),
         undefined=StrictUndefined,
         autoescape=select_autoescape(enabled_extensions=("html.j2", "html"), default=False),
         trim_blocks=True,
@@ -50,6 +46,13 @@ def environment() -> "Environment":
     )
     made.filters["yaml"] = yaml_scalar
     return made
+
+
+def _source(name: str) -> tuple[str, str, Callable[[], bool]] | None:
+    path = templates_dir() / name
+    with suppress(FileNotFoundError):
+        return own_text(path), str(path), lambda: True
+    return None
 
 
 def render(template: str, /, **values: object) -> str:

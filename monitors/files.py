@@ -123,10 +123,12 @@ class AttemptFiles:
         clock: Callable[[], float] = time.time,
         since_boot: Callable[[], float] = uptime,
         known: SupervisorInfo | None = None,
+        given_up: bool = False,
     ) -> None:
-        """`known`: who supervises it; like what was read once, it counts where that cannot be read."""
+        """`known`: who supervises it; like what was read once, it counts where that cannot be read.
+        `given_up`: the files are gone for good, and so is a supervisor that was never known."""
         self.dir = Path(directory).absolute()
-        self._known = known
+        self._known, self._given_up = known, given_up
         self._clock = clock
         self._since_boot = since_boot
         self._starting_since: float | None = None
@@ -176,7 +178,7 @@ class AttemptFiles:
             return "ended"
         info = self.supervisor()
         if info is None:
-            return "lost" if self._never_came_up() else "not_started"
+            return "lost" if self._given_up or self._never_came_up() else "not_started"
         if is_alive(info) or self._beats_elsewhere(info):
             return "running"
         return "ended" if self.exit() else "lost"  # it may have written it between our two looks

@@ -46,9 +46,8 @@ def adopt_orphans() -> None:
 
 def fork_guarded(charge: Charge) -> int:
     """Let this process be the guardian of a new one, in which alone this returns: with the descriptor for
-    `dismiss`."""
+    `dismiss`. The caller decides whether the guardian adopts orphans."""
     os.setsid()
-    adopt_orphans()
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.close(reader)

@@ -50,7 +50,9 @@ class LaunchSpec:
     of every file that stays (variables of `env` that look secret, by name or as the URL of a proxy with its
     password, are treated so too). `deadline_uptime`: seconds after the boot (`processes.uptime`) at which
     everything is killed, or None. `grace_s`: seconds between TERM and KILL.
-    `most_open_files`: raise the limit of open files to the highest that is allowed.
+    `most_open_files`: raise the limit of open files to the highest that is allowed. `spare_daemons`: what
+    has left the command's descendants and does not carry the attempt's id is not of the attempt, as a tmux
+    server that a watching harness has started.
     """
 
     attempt_dir: Path
@@ -65,6 +67,7 @@ class LaunchSpec:
     deadline_uptime: float | None = None
     grace_s: float = 10.0
     most_open_files: bool = False
+    spare_daemons: bool = False
     supervisor_python: str = sys.executable
 
 
@@ -123,8 +126,9 @@ def launch(spec: LaunchSpec) -> Session:
     write_script(spec)
     note = {"attempt_dir": str(files.dir), "attempt_id": spec.attempt_id, "socket": session.socket}
     index = _index_file(session.name)
-    index.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(index, note)
+    with contextlib.suppress(OSError):  # a launch does not fail for what only finds it again
+        index.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(index, note)
     for pause_s in (*PAUSES_S, None):
         try:
             if not session.exists():
@@ -133,7 +137,7 @@ def launch(spec: LaunchSpec) -> Session:
             break
         except TmuxError:
             if pause_s is None:
-                _secret_file(spec.attempt_id).unlink(missing_ok=True)
+                _forget(_secret_file(spec.attempt_id))
                 raise
             time.sleep(pause_s)
     return session
@@ -209,14 +213,17 @@ def kill_leftovers(files: AttemptFiles, attempt_id: str, grace_s: float = 5.0) -
     TERM first, KILL after `grace_s`; secrets that no script came to read, and an exit record that was never
     written, are deleted. Call it only for an attempt whose supervisor is dead.
     """
-    secrets = _secret_file(attempt_id)
-    for path in (secrets, scratch_of(secrets)):
-        path.unlink(missing_ok=True)
+    _forget(_secret_file(attempt_id))
     ended = end(lambda: leftovers(files, attempt_id), grace_s, time.sleep)
     remove_group(_group(files, attempt_id))
-    with contextlib.suppress(OSError):
-        scratch_of(files.exit_file).unlink(missing_ok=True)
+    _forget(scratch_of(files.exit_file))
     return ended
+
+
+def _forget(path: Path) -> None:
+    for each in (path, scratch_of(path)):
+        with contextlib.suppress(OSError):
+            each.unlink(missing_ok=True)
 
 
 def _group(files: AttemptFiles, attempt_id: str) -> Path | None:
@@ -228,18 +235,12 @@ def _script_lines(
     spec: LaunchSpec, files: AttemptFiles, env: dict[str, str], secret_file: Path | None
 ) -> list[str]:
     quote = shlex.quote
-    options = [
-        "--dir",
-        str(files.dir),
-        "--attempt-id",
-        spec.attempt_id,
-        "--cwd",
-        str(Path(spec.cwd).absolute()),
-    ]
-    options += ["--grace", str(spec.grace_s)]
+    options = ["--dir", str(files.dir), "--attempt-id", spec.attempt_id, "--grace", str(spec.grace_s)]
+    options += ["--cwd", str(Path(spec.cwd).absolute())]
     options += ["--deadline", repr(spec.deadline_uptime)] if spec.deadline_uptime is not None else []
     options += ["--prepare", spec.prepare] if spec.prepare else []
     options += ["--cleanup", spec.cleanup] if spec.cleanup else []
+    options += ["--spare-daemons"] if spec.spare_daemons else []
     failure = json.dumps({"attempt_id": spec.attempt_id, "reason": "could_not_start", "status": None})
     error = f"cannot run the supervisor with {spec.supervisor_python}"
     record = quote(failure[:-1] + f', "error": {json.dumps(error)}}}')

@@ -30,8 +30,15 @@ WHY_LOST = {
 def create_private(path: Path, mode: int = 0o600) -> int:
     """Open a new file for writing in the place of what lies there, which is neither followed nor changed;
     nobody else can read it at any moment."""
+    put_folder_aside(path)
     path.unlink(missing_ok=True)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+
+
+def put_folder_aside(path: Path) -> None:
+    """Give another name to a folder that lies where a file is to be."""
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name(f"{path.name}.{os.urandom(4).hex()}"))
 
 
 def scratch_of(path: Path) -> Path:
@@ -208,16 +215,21 @@ class ExitRecord:
         give_up = time.monotonic() + EXIT_RETRY_S
         while not folder_is_removed():
             try:
-                if self._fd is None:
+                if self._fd is None or not self._is_in_place(self._fd):
                     self._fd = create_private(scratch_of(self._path))
                 os.pwrite(self._fd, data, 0)
                 os.ftruncate(self._fd, len(data))
                 os.fsync(self._fd)
+                put_folder_aside(self._path)
                 scratch_of(self._path).replace(self._path)
                 return
-            except OSError as error:
+            except OSError:
                 if time.monotonic() > give_up:
                     raise
-                if isinstance(error, FileNotFoundError):
-                    self._fd = None  # the training removed it
                 time.sleep(1.0)
+
+    def _is_in_place(self, fd: int) -> bool:
+        """Say whether the file reserved is still there, and the training put nothing in its place."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(fd), scratch_of(self._path).lstat())
+        return False

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     try:
         files = start(arguments.session, arguments.command, arguments.cwd, arguments.max_time)
-    except (TmuxError, ValueError) as error:
+    except (TmuxError, ValueError, OSError) as error:
         parser.exit(2, f"{error}\n")
     print(f"{arguments.session}: launched; log: {files.pane_log}")
     return 0

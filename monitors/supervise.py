@@ -29,13 +29,17 @@ LOG_LIMIT_BYTES = 4 << 30
 
 
 def supervise(options: argparse.Namespace, front: socket.socket, front_pid: int) -> None:
-    """Become the supervisor, below a guardian: leave the pane's session, adopt orphans, send our messages to
-    a file, run."""
-    group = attempt_processes.make_group(options.attempt_id)
+    """Become the supervisor, below a guardian: leave the pane's session, adopt orphans unless daemons are
+    spared, send our messages to a file, run."""
+    keeps_all = not options.spare_daemons
+    group = attempt_processes.make_group(options.attempt_id) if keeps_all else None
+    if keeps_all:
+        adopt_orphans()
     guardian = fork_guarded(Charge(options.attempt_id, options.deadline, options.grace, group))
     os.setsid()
     umask = os.umask(0o077)
-    adopt_orphans()
+    if keeps_all:
+        adopt_orphans()
     messages = os.open("started/supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -56,6 +60,11 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--prepare", help="shell command run before; if it fails the command is not run")
     parser.add_argument("--cleanup", help="shell command run afterwards, whatever happened")
     parser.add_argument("--cleanup-timeout", type=float, default=300.0, help="seconds the cleanup may take")
+    parser.add_argument(
+        "--spare-daemons",
+        action="store_true",
+        help="what has left the command's descendants and does not carry the attempt's id is not of it",
+    )
     parser.add_argument("--log-limit", type=int, default=LOG_LIMIT_BYTES, help="bytes that pane.log may take")
     parser.add_argument("--cwd", default=".", help="working directory of the three commands")
     parser.add_argument("command", help="what `bash -c` shall run")

@@ -14,14 +14,14 @@ AWAY_S = 600.0
 
 
 class Vitals:
-    """The signs of life of one attempt. Times are epoch seconds."""
+    """The signs of life of one attempt. Times are those of a clock that nobody sets."""
 
     def __init__(self, hang_s: float | None) -> None:
         self._hang_s = hang_s
         self._error: Line | None = None
         self._looked_at: float | None = None
+        self._signs: object = None
         self._counts_from = 0.0
-        self._printed_at = 0.0
         self._longest_silence_s = 0.0
 
     @property
@@ -37,27 +37,30 @@ class Vitals:
         elif self._error and text and not text[0].isspace() and not is_progress_bar(text):
             self._error = None
 
-    def look(self, now: float, started_at: float, printed_at: float) -> None:
-        """Take in when the attempt last gave a sign of life. What happened before the first look counts as
-        one silence, at most as long as the limit, since a longer one would have been told."""
-        last_sign = max(started_at, printed_at)
+    def look(self, now: float, running_s: float, signs: object) -> None:
+        """Take in what shows that the attempt lives, by differing from the look before. What happened before
+        the first look counts as one silence, at most as long as the limit, since a longer one would have been
+        told."""
         if self._looked_at is None:
-            unseen = last_sign - started_at
-            self._longest_silence_s = unseen if self._hang_s is None else min(unseen, self._hang_s)
+            self._longest_silence_s = running_s if self._hang_s is None else min(running_s, self._hang_s)
             self._counts_from = now
         elif now - self._looked_at > AWAY_S:  # the machine slept: that is no silence of the training's
             self._counts_from = now
-        elif last_sign > self._printed_at:
-            silence = last_sign - max(self._printed_at, self._counts_from)
-            self._longest_silence_s = max(self._longest_silence_s, silence)
-        self._looked_at, self._printed_at = now, last_sign
+        elif signs != self._signs:
+            self._longest_silence_s = max(self._longest_silence_s, self.silent_s(now))
+            self._counts_from = now
+        self._looked_at, self._signs = now, signs
+
+    def silent_s(self, now: float) -> float:
+        """For how long nothing has changed, as far as it was watched."""
+        return now - self._counts_from
 
     def fatal(self, now: float) -> dict[FatalSign, str]:
         """Say why the run cannot come to a good end, a sentence with its evidence for each sign."""
         if self._looked_at is None:
             return {}
         found: dict[FatalSign, str] = {}
-        silent_s = now - max(self._printed_at, self._counts_from)
+        silent_s = self.silent_s(now)
         longest_s = self._longest_silence_s
         if is_hang(silent_s, longest_s, self._hang_s):
             found["silence"] = (

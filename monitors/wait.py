@@ -236,6 +236,9 @@ def describe(ending: Exit | None) -> str:
     """Say in one sentence how an attempt ended."""
     if ending is None:
         return "lost: the supervisor died without recording how the command ended, exit status unknown"
+    if ending.pid is None and ending.reason in ("deadline", "stopped"):
+        why = "its deadline passed" if ending.reason == "deadline" else "it was stopped"
+        return f"{why} before the command was started"
     status = "unknown" if ending.status is None else ending.status
     cause = {
         "exited": "the command ended",

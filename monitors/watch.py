@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from monitors.clock import steady_time
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
@@ -54,7 +54,7 @@ class Watch:
         files: AttemptFiles,
         source: MetricSource = MetricSource.CONSOLE,
         rules: WatchRules | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
         other_rows: RowSource | None = None,
     ) -> None:
         """`other_rows`: where rows come from while the log has none, or if the plan names that source."""
@@ -328,11 +328,10 @@ class Watch:
     def _check_time(self, final: bool) -> None:
         info, now = self._files.supervisor(), self._clock()
         running_s = None if info is None else info.running_s(now)
-        if info is None or info.command_started_at is None or running_s is None or final:
+        if running_s is None or final:
             return
         others = self._other_rows.paths() if self._other_rows else []
-        printed_at = max(_changed_at(path) for path in (*self.paths(), *others))
-        self._vitals.look(now, info.command_started_at, printed_at)
+        self._vitals.look(now, running_s, [_mark(path) for path in (*self.paths(), *others)])
         for alarm in self._health.look(now, self.rows.count, self.rows.step):
             self._tell_alarm(alarm)
         limit = self._rules.first_step_timeout_s
@@ -342,7 +341,7 @@ class Watch:
             )
         if self._rules.hang_s is None:
             return
-        silent = min(running_s, now - max(info.command_started_at, printed_at))
+        silent = self._vitals.silent_s(now)
         if silent > self._rules.hang_s:
             text = f"no output for {silent:.0f} s"
             self._tell_once("hang", text, step=self.rows.step, data={"silent_s": silent})
@@ -365,8 +364,10 @@ class Watch:
             self._told.discard("disk_low")
 
 
-def _changed_at(path: Path) -> float:
+def _mark(path: Path) -> tuple[int, int]:
+    """What differs as soon as a file has been written to."""
     try:
-        return path.stat().st_mtime
+        stat = path.stat()
     except OSError:
-        return 0.0
+        return 0, 0
+    return stat.st_size, stat.st_mtime_ns

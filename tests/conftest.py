@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,11 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mix the files, always in the same way: tests that wait then run beside tests that compute."""
+    items.sort(key=lambda item: zlib.crc32(item.nodeid.partition("::")[0].encode()))
 
 
 @pytest.fixture(autouse=True)
@@ -37,5 +43,5 @@ def private_surroundings(
     yield home
     socket_file = Path(os.environ.get("TMUX_TMPDIR", "/tmp")) / f"tmux-{os.getuid()}" / socket
     if socket_file.exists():
-        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, timeout=10, check=False)
+        subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, timeout=60, check=False)
         socket_file.unlink(missing_ok=True)

@@ -26,6 +26,7 @@ ROOMS = (
         "atomic_write",
         "codec",
         "environment",
+        "installation",
         "templating",
         "self_command",
         "config",

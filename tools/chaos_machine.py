@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness.self_command import HARNESS
-from tests.e2e.bench import small_disk
 from tests.e2e.short_run import SIGNATURE
+from tests.small_disk import small_disk
 
 ROOT = Path(__file__).parents[1]
 DISK_MB = 2000

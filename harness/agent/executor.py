@@ -7,6 +7,8 @@ In: an action and the experiment. Out: what the journal keeps as its outcome. Sl
 import asyncio
 import errno
 import logging
+import os
+import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -31,6 +33,7 @@ from harness.repair import apply_changes, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
+from monitors.processes import members_of_attempt
 from monitors.rules import Health
 
 _log = logging.getLogger(__name__)
@@ -69,9 +72,11 @@ class Executor:
         return Observation(state, now, overdue, unrecorded, health, config, folder, evidence)
 
     def check_folders(self) -> None:
-        """Raise OSError unless the result folder, and that of the attempt in it, are there: nothing is
-        concluded from what cannot be read, and nothing is written beside it."""
+        """Raise OSError unless the result folder, and that of the attempt in it, are there and can be
+        written: nothing is concluded from what cannot be read, and nothing is written beside it."""
         self.experiment.check_place()
+        if not os.access(self.experiment.dir, os.W_OK):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self.experiment.dir))
         attempt = self._concluding()
         if attempt is not None:
             self.experiment.check_attempt(attempt.number)
@@ -84,7 +89,8 @@ class Executor:
 
     def gives_up_files(self, have_been_gone: bool) -> bool:
         """True if the attempt is concluded without its files, which alone are gone from the result
-        folder: a person wants it to stop, or they `have_been_gone` for long and its supervisor is, too."""
+        folder: a person wants it to stop, or they `have_been_gone` for long and its supervisor is, too; where
+        that was never seen, whatever carries the attempt's id, on the one machine that the run knows."""
         attempt = self._concluding()
         if attempt is None:
             return False
@@ -93,7 +99,12 @@ class Executor:
         except OSError:
             return False
         files = self.experiment.attempt_files(attempt.number)
-        is_over = have_been_gone and files.supervisor() is not None and files.state() == "lost"
+        if files.supervisor() is not None:
+            is_dead = files.state() == "lost"
+        else:
+            hosts = {owner.host for owner in self.experiment.journal.of(events.Owner)}
+            is_dead = hosts <= {socket.gethostname()} and not members_of_attempt(attempt.attempt_id)
+        is_over = have_been_gone and is_dead
         if not is_over and self.experiment.state.stop_asked is None:
             return False
         text, now = f"{files.dir} is gone, and with it how the training ended", self.experiment.clock()

@@ -76,8 +76,9 @@ async def carry_through(executor: "Executor", work: Callable[[], Awaitable[Verdi
 
 def _tell(executor: "Executor", said: str) -> None:
     """Say it where a person reads, and record it where that can be."""
-    executor.on_held(f"{said}. The run is held until then, and the training goes on")
-    if executor.experiment.state.finished_at is not None:  # only finish.flag is missing
+    state = executor.experiment.state
+    executor.on_held(f"{said}. The run is held until then{', and the training goes on' * state.trains}")
+    if state.finished_at is not None:  # only finish.flag is missing
         return
     try:
         executor.experiment.record(Held(said))
@@ -87,15 +88,15 @@ def _tell(executor: "Executor", said: str) -> None:
 
 
 async def _until_it_passes(executor: "Executor", trouble: OSError, look_s: float) -> None:
-    """Look again, at longer and longer intervals. Raises the trouble when a person wants an end, or where the
-    folder was moved or deleted and has not come back."""
+    """Look again, at longer and longer intervals. Raises the trouble where the folder was moved or deleted
+    and has not come back, and as an InterruptedError when a person wants an end."""
     executor.close()
     executor.interrupted.clear()
     began = time.monotonic()
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(executor.interrupted.wait(), look_s)
-            raise trouble
+            raise InterruptedError(trouble.errno, trouble.strerror, trouble.filename)
         look_s = min(look_s * 2, LONGEST_LOOK_S)
         try:
             executor.check_folders()

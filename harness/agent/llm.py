@@ -73,7 +73,7 @@ class LlmPolicy:
             elif self._state.llm.answer is None:
                 if why := _enough(consultation):
                     self._close(consultation, why)
-                elif self._is_running and observation.now - self._in_vain_at < ASK_AGAIN_S:
+                elif self._state.trains and observation.now - self._in_vain_at < ASK_AGAIN_S:
                     return fallback
                 elif not await self._ask(consultation, observation):
                     return await self._playbook.decide(replace(observation, state=self._state))
@@ -83,10 +83,6 @@ class LlmPolicy:
     @property
     def _state(self) -> ExperimentState:
         return self._experiment.state
-
-    @property
-    def _is_running(self) -> bool:
-        return self._state.attempt is not None and self._state.attempt.is_running
 
     def _open(self, observation: Observation, fallback: Action) -> bool:
         asked = question(observation, fallback)
@@ -113,7 +109,7 @@ class LlmPolicy:
     async def _ask(self, consultation: Consultation, observation: Observation) -> bool:
         """Have the next call settled in the journal. False: there is no answer now, the playbook goes on."""
         patience = max(PATIENCE_WHILE_RUNNING_S, min(PATIENCE_S, self._state.deadline_at - observation.now))
-        if self._is_running:
+        if self._state.trains:
             patience = PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
         elif consultation.kind == "results":
             patience = PATIENCE_FOR_WORDS_S
@@ -129,7 +125,7 @@ class LlmPolicy:
             return False
         except OutOfPatienceError as error:
             self._in_vain_at = observation.now
-            if not self._is_running:
+            if not self._state.trains:
                 self._close(consultation, f"no answer: {error}")
             return False
         except RequestTooLongError as error:

@@ -62,8 +62,8 @@ class AttemptMonitor:
         codebase = apply_changes.codebase(experiment)
         is_shared = partial(others_train_in, codebase, experiment.dir)
         place = Place(self._files, codebase, metrics.file, wanted, is_shared)
-        self._followed = FollowedFiles(place) if source is MetricSource.CONSOLE else None
-        self.watch = Watch(self._files, source, rules, other_rows=self._followed)
+        self._followed = FollowedFiles(place, experiment.clock) if source is MetricSource.CONSOLE else None
+        self.watch = Watch(self._files, source, rules, experiment.clock, self._followed)
         self._session = Session(attempt.session)
         clock = SystemClock(experiment.clock)
         self._waiter = Waiter(self._files, self._session, watch=self.watch, clock=clock)
@@ -159,10 +159,10 @@ class AttemptMonitor:
         if not self.watch.at_end:
             return Health()
         launched_at = now if attempt.launched_at is None else attempt.launched_at
-        step, deadline_at, looked_at = self.watch.rows.step, self._experiment.state.deadline_at, time.time()
+        step, deadline_at = self.watch.rows.step, self._experiment.state.deadline_at
         return Health(
-            fatal=self.watch.fatal(looked_at),
-            sign=self.watch.fatal_sign(looked_at),
+            fatal=self.watch.fatal(now),
+            sign=self.watch.fatal_sign(now),
             plateau=self.watch.plateau,
             second_half=in_second_half(step, self.total_steps, launched_at, deadline_at, now),
         )

@@ -30,18 +30,17 @@ class Playbook:
 
     async def decide(self, observation: Observation) -> Action:
         state, attempt = observation.state, observation.state.attempt
-        is_running = attempt is not None and attempt.is_running
         if state.collected is not None:
             if state.reported is None:
                 return actions.Report()
             return actions.Finish(outcome=state.collected.outcome, reason=state.collected.reason)
         if attempt is None and (state.stop_asked or observation.now >= state.deadline_at):
             return Collect()
-        if state.llm.gave_up and not is_running:
+        if state.llm.gave_up and not state.trains:
             return Collect()
         if not state.prepared:
             return actions.Prepare()
-        if is_running:
+        if state.trains:
             return _watch(observation)
         if attempt is None or attempt.launched_at is None:
             return _launch(observation, "the first launch")

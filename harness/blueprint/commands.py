@@ -81,7 +81,7 @@ def looks_like_command(text: str) -> bool:
     while assignment := _ASSIGNMENT.match(rest):
         rest = rest[assignment.end() :]
     word, _, arguments = rest.partition(" ")
-    if not word:
+    if not word or word.startswith("#"):
         return False
     if word in _LAUNCHERS:
         return word not in _ENGLISH_TOO or " " not in arguments or bool(_EVIDENCE.search(rest))

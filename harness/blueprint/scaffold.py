@@ -255,7 +255,7 @@ def _keep_lengths(changes: dict[str, Scalar], is_foreign: bool) -> None:
 
 
 def _ask_trainer(config: str, codebase: Path) -> None:
-    """Refuse what the trainer would refuse, with its own words."""
+    """Refuse what the trainer would refuse, with its own words; data may still come."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(config, encoding="utf-8")
@@ -263,7 +263,7 @@ def _ask_trainer(config: str, codebase: Path) -> None:
     refused = [
         f"{text.split(': ', 1)[-1]} — {fix}" for text, fix, severity in verdict.remarks if severity == "error"
     ]
-    if refused:
+    if refused and not verdict.about_data:
         raise ScaffoldError("the trainer refuses this config: " + "; ".join(refused))
     if verdict.failure:
         raise ScaffoldError(verdict.failure)

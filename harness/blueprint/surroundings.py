@@ -47,7 +47,11 @@ def check_trainer(blueprint: Blueprint, ask: Callable[..., Verdict] = ask_traine
         message = f"{config.name} has no `ajet:` tree, and no command says what else runs it"
         return _with(blueprint, [Problem(line, message, "write the command under [exp_launch_command]")])
     verdict = ask(blueprint.venv_exe, config, blueprint.codebase_dir)
-    found = [Problem(line, text, fix, severity) for text, fix, severity in verdict.remarks]
+    made_later = verdict.about_data and blueprint.prepare_command is not None
+    found = [
+        Problem(line, text, fix, "warning" if made_later else severity)
+        for text, fix, severity in verdict.remarks
+    ]
     if verdict.failure:
         fix = "install this package there, name another Python, or write the training's own command"
         found.append(Problem(blueprint.lines.get(names.VENV, 1), verdict.failure, fix))

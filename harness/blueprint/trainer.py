@@ -28,6 +28,8 @@ class Verdict:
     """(message with file and key, how to fix it, severity) of everything it noted."""
     failure: str = ""
     """Why there is no answer; empty when there is one."""
+    about_data: bool = False
+    """The config is right, and the data it names is not there or not right (yet)."""
 
 
 def ask_trainer(python: Path, config: Path | None, cwd: Path) -> Verdict:
@@ -86,7 +88,8 @@ def _verdict(program: list[str], config: Path | None, cwd: Path) -> Verdict:
         answer = json.loads(done.stdout)
         severity: Severity = "warning" if answer["ok"] else "error"
         noted = answer["warnings"] if answer["ok"] else answer["problems"]
-        return Verdict(tuple((*_sentence(remark), severity) for remark in noted))
+        remarks = tuple((*_sentence(remark), severity) for remark in noted)
+        return Verdict(remarks, about_data=answer.get("stage") == "data")
     except (ValueError, TypeError, KeyError):
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         return Verdict(failure=f"{program[0]} cannot run the bundled trainer: {last}")

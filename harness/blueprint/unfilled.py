@@ -9,7 +9,7 @@ from functools import cache
 from harness.blueprint import names
 from harness.blueprint.document import Section, read_document
 from harness.blueprint.labels import bare, is_placeholder
-from harness.templating import templates_dir
+from harness.installation import own_text, templates_dir
 
 ABOUT_WHAT_RUNS = (names.PURPOSE, names.YAML, names.COMMAND)
 """Sections of which one has to say something."""
@@ -35,5 +35,5 @@ def _words(section: Section) -> str:
 @cache
 def _original(name: str) -> tuple[str, ...]:
     """The template's own words for this section."""
-    text = (templates_dir() / "blueprints" / "original.md").read_text(encoding="utf-8")
+    text = own_text(templates_dir() / "blueprints" / "original.md")
     return tuple(_words(section) for section in read_document(text)[0] if section.name == name)

@@ -18,7 +18,8 @@ ASK_AGAIN_S = 0.5
 def stop(run: OnlyOne = None) -> None:
     """Stop a run, or all runs of a sweep, and write the report.
 
-    The outcome is `cancelled`. Without a name, the only unfinished run or sweep is stopped. Exit status: 0.
+    The outcome is `cancelled`, unless the training had ended before. Without a name, the only unfinished run
+    or sweep is stopped. Exit status: 0.
     """
     from harness import index, journal
     from harness.index import is_sweep, journal_of
@@ -47,7 +48,16 @@ def stop(run: OnlyOne = None) -> None:
         if not flag.exists():
             _stop_here(folder)
             return
-    typer.echo(f"stopped: {folder}")
+    _say_how_it_ended(folder)
+
+
+def _say_how_it_ended(folder: Path) -> None:
+    from harness.outcome import Outcome
+    from harness.results.raw import json_file
+
+    outcome = (json_file(folder / "finish.flag", "finish.flag", []) or {}).get("outcome")
+    is_stopped = outcome in (Outcome.CANCELLED.value, None)
+    typer.echo(f"stopped: {folder}" if is_stopped else f"its training had ended ({outcome}): {folder}")
 
 
 def _stop_here(folder: Path) -> None:
@@ -59,7 +69,7 @@ def _stop_here(folder: Path) -> None:
     except typer.Exit:
         if not (folder / "finish.flag").exists():
             raise
-    typer.echo(f"stopped: {folder}")
+    _say_how_it_ended(folder)
 
 
 def _asking() -> list[Path]:

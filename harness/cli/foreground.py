@@ -141,7 +141,7 @@ class RunForeground(Foreground):
     """Runs an experiment to its end, or until it is let go of."""
 
     QUESTION = (
-        "Ctrl-C: [d]etach and leave it training, [s]top it and write the report, [Enter] go on watching? "
+        "Ctrl-C: [d]etach (a training goes on), [s]top it and write the report, [Enter] go on watching? "
     )
     LET_GO: ClassVar = {
         **{signum: 128 + signum for signum in (signal.SIGTERM, signal.SIGINT)},
@@ -178,7 +178,10 @@ class RunForeground(Foreground):
                 self.experiment.record(LetGo(status, self.hands_over))
         if self.hands_over:
             return "the terminal is gone: the run goes on in a tmux session of its own"
-        return f"let go; the training goes on. `harness resume {self.dir}` watches it again"
+        way_on, trains = f"`harness resume {self.dir}`", self.experiment.state.trains
+        return "let go; " + (
+            f"the training goes on. {way_on} watches it again" if trains else f"{way_on} goes on"
+        )
 
     def said(self, verdict: "Verdict") -> tuple[list[str], str]:
         reported = self.experiment.state.reported or Reported()

@@ -204,6 +204,7 @@ def _attempts(state: "ExperimentState") -> list[dict[str, Any]]:
     rows = []
     for attempt in state.attempts:
         ended = attempt.ended or AttemptEnd("not started")
-        end = "running" if attempt.is_running else f"{ended.in_words}, status {ended.status}"
+        status = f", status {ended.status}" if ended.status is not None else ""
+        end = "running" if attempt.is_running else f"{ended.in_words}{status}"
         rows.append({"number": attempt.number, "session": attempt.session, "why": attempt.why, "end": end})
     return rows

@@ -200,12 +200,17 @@ def _hand_over(experiment: "Experiment") -> None:
 def held(owned: "Experiment | Sweep", identity: str, *troubles: type[Exception]) -> Iterator[None]:
     """While this process carries on with a run or a sweep, a person is told what happens; then it is let go
     of. `identity`: its id; `troubles`: what a person can put right, a clear end."""
+    from harness import installation
+
+    installation.keep()
     notifier = _notifier(owned, identity)
     try:
         yield
     except troubles as error:
         where = getattr(error, "filename", None)
         what = f"{where}: {error.strerror}" if where and isinstance(error, OSError) else error
+        if isinstance(error, InterruptedError):
+            fail(f"{what}. A stop was asked for: {_way_on(owned, 'stop')}", 1)
         fail(f"{what}. Correct that: {_way_on(owned)}", 1)
     except typer.Exit:
         raise
@@ -217,9 +222,9 @@ def held(owned: "Experiment | Sweep", identity: str, *troubles: type[Exception])
         notifier.close()
 
 
-def _way_on(owned: "Experiment | Sweep") -> str:
+def _way_on(owned: "Experiment | Sweep", command: str = "resume") -> str:
     folder = owned.journal.folder_now() or owned.dir
-    return f"what runs goes on running, and `harness resume {folder}` goes on from here"
+    return f"`harness {command} {folder}` goes on from here, and a training that has begun runs on meanwhile"
 
 
 def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
@@ -265,6 +270,7 @@ def let_go(owned: "Experiment | Sweep", identity: str) -> None:
         cwd=Path.cwd(),
         env=environment,
         secret_env={name: value for name, value in environment.items() if is_secret(name, value)},
+        spare_daemons=True,
     )
     try:
         _await_successor(owned, launch(spec), AttemptFiles(spec.attempt_dir))

@@ -132,7 +132,7 @@ def standing(
         values=tuple(values),
         total_steps=total,
         left_s=_left_s(files, rows, total, now) if attempt.is_running else None,
-        alarms=_alarms(entries, attempt.number, known),
+        alarms=_alarms(entries, attempt.number, files.dir.is_dir(), known),
         last_line=last_line(files.pane_log, known),
         use=next(map(json_object, reversed(lines_at_end(files.resources))), None),
     )
@@ -235,7 +235,8 @@ def _left_s(files: AttemptFiles, rows: list[dict[str, Any]], total: int | None, 
     return running_s / max(1, steps[-1] - steps[0] + 1) * (total - steps[-1])
 
 
-def _alarms(entries: Iterable[Entry], attempt: int, known: Secrets) -> tuple[str, ...]:
+def _alarms(entries: Iterable[Entry], attempt: int, has_folder: bool, known: Secrets) -> tuple[str, ...]:
+    no_alarms = (*NO_ALARMS, "folder_gone") if has_folder else NO_ALARMS
     events = (event for event in events_of(entries, AttemptEvent) if event.attempt == attempt)
-    texts = dict.fromkeys(clean(event.text, known) for event in events if event.event not in NO_ALARMS)
+    texts = dict.fromkeys(clean(event.text, known) for event in events if event.event not in no_alarms)
     return tuple(texts)[-LAST_ALARMS:]

@@ -22,7 +22,8 @@ def verify(
     """Check every number and every file of a finished folder.
 
     Numbers are read again from the raw files, files compared with the checksums taken at the end. Nothing is
-    written. Exit status: 0 nothing differs; 1 something does, one line each; 2 the folder is not finished.
+    written. Exit status: 0 nothing differs; 1 something does, one line each; 2 the folder is not finished;
+    3 only reports that another version of the harness built.
     """
     from harness.agent.excerpts import plain
     from harness.index import is_sweep
@@ -37,8 +38,8 @@ def verify(
     if as_json:
         print_json({"folder": str(folder), **checked.as_json()})
     else:
-        for found in checked.discrepancies:
+        for found in (*checked.discrepancies, *checked.outdated):
             typer.echo(plain(f"{found.where}: {found.what}".replace("\n", " ")))
         typer.echo(f"{plain(str(folder))}: {checked.summary}")
-    if checked.discrepancies:
-        raise typer.Exit(1)
+    if checked.discrepancies or checked.outdated:
+        raise typer.Exit(1 if checked.discrepancies else 3)

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+from pathlib import Path as FilePath
 from typing import Any, Literal
 
 import yaml
 
 from harness.config.readings import Path
 from harness.config.values import Scalar
+from harness.installation import own_text
 
 Role = Literal["science", "resource", "path", "cosmetic", "unknown"]
 PASSED_THROUGH = ("verl", "trinity")
@@ -282,12 +283,12 @@ def _contains(longer: Sequence[str], shorter: Sequence[str], at_start: bool = Fa
 
 @cache
 def _table() -> dict[str, Any]:
-    text = (resources.files(__package__) / "keys.yaml").read_text(encoding="utf-8")
+    text = own_text(FilePath(__file__).with_name("keys.yaml"))
     return dict(yaml.load(text, Loader=_LOADER))
 
 
 @cache
 def own_keys() -> dict[str, dict[str, Any]]:
     """Every key of the bundled trainer that holds a value, with what its schema says of it."""
-    text = (resources.files(__package__) / "trainer_keys.json").read_text(encoding="utf-8")
+    text = own_text(FilePath(__file__).with_name("trainer_keys.json"))
     return dict(json.loads(text))

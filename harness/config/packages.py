@@ -3,9 +3,11 @@ that means the author's own code, must not be fetched from anywhere."""
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import yaml
+
+from harness.installation import own_text
 
 
 def package_of(name: str) -> str | None:
@@ -27,5 +29,5 @@ def _flat(name: str) -> str:
 @cache
 def _table() -> Mapping[str, str]:
     """Module to package."""
-    text = (resources.files(__package__) / "packages.yaml").read_text(encoding="utf-8")
+    text = own_text(Path(__file__).with_name("packages.yaml"))
     return dict(yaml.safe_load(text))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from harness.installation import own_text
+
 LIMIT_S = 20.0
 _MARK = "harness-doctor:"
 _PROBE = Path(__file__).with_name("probe.py")
@@ -65,7 +67,7 @@ def ask(python: Path, asked: Question, environment: Mapping[str, str], cwd: Path
     """Start the interpreter and ask it. Takes as long as the imports of the program. Never raises."""
     try:
         done = subprocess.run(
-            [str(python), "-c", _PROBE.read_text(encoding="utf-8")],
+            [str(python), "-c", own_text(_PROBE)],
             input=json.dumps(asdict(asked)).encode(),
             capture_output=True,
             timeout=LIMIT_S,

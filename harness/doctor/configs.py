@@ -39,7 +39,8 @@ def trainer_takes_it(launch: PlannedLaunch) -> Iterator[Finding]:
         fix = "install the trainer there, or name another Python under [exp_venv_exe]"
         yield problem(verdict.failure, fix, "module_not_found")
     for text, fix, severity in verdict.remarks:
-        make = problem if severity == "error" else warning
+        made_later = verdict.about_data and launch.prepares
+        make = problem if severity == "error" and not made_later else warning
         yield make(text.replace(f"{folder}/", ""), fix, "config_error")
     if not verdict.failure and not verdict.remarks:
         yield fine("the trainer's dry run takes the config")

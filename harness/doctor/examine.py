@@ -55,6 +55,7 @@ CHECKS = (
     Check("batches", configs.batches_divide),
     Check("disk", resources.disk_of_results, of_machine=True),
     Check("home", resources.state_folder, of_machine=True),
+    Check("secrets", resources.secrets),
     Check("metric formats", resources.metric_formats, of_machine=True),
     Check("checkpoints", resources.checkpoints),
     Check("memory", resources.memory, 45.0, of_machine=True),

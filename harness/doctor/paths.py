@@ -42,6 +42,8 @@ def surroundings(launch: PlannedLaunch) -> Iterator[Finding]:
     }
     if launch.is_drafted:
         del families[names.YAML]  # the author's own is not read any more
+    if (launch.result_dir / "journal.jsonl").exists():
+        del families[names.RESULT]  # of a run that has begun, which is held while nothing can be written
     faults = faults_of(replace(blueprint, result_dir=launch.result_dir))
     found = [problem(text, fix, families[section]) for section, text, fix in faults if section in families]
     yield from found or [fine("the codebase, the config and the result folder can be used")]

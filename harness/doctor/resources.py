@@ -1,10 +1,11 @@
 """What the machine still has: disk where it is written, memory, GPUs, ports, open files, a terminal."""
 
-import os
+import errno
 import re
 import resource
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +20,8 @@ from harness.machine.disk import in_words
 from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 from harness.machine.memory import memory_available
 from harness.machine.ports import a_free_port, holder, is_taken
-from monitors.launch import state_home
+from harness.redaction import WORD, is_secret
+from monitors.launch import is_secret_name, state_home
 from monitors.metrics import families
 
 _FEW_FREE_FILES = 1000
@@ -60,15 +62,28 @@ def disk_of_results(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def state_folder(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The list of runs and what the harness learns can be written: below the home folder, where nothing else
-    is named."""
+    """Secrets can be handed to the training, and the list of runs be written: below the home folder, where
+    nothing else is named. Nothing stays there."""
     folder = state_home()
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        text = f"the harness cannot write its list of runs to {folder}: {existing} cannot be written to"
-        yield problem(text, "name a folder of yours: `export XDG_STATE_HOME=/a/folder`", "permission")
-    else:
+    try:
+        there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        tempfile.TemporaryFile(dir=there).close()
         yield fine("the list of runs can be written")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # the launch is held until there is room
+            return
+        needed = any(is_secret_name(name) or is_secret(name, value) for name, value in launch.given.items())
+        finding, what = (problem, "hand secrets over") if needed else (warning, "list the run")
+        text = f"the harness cannot {what} in {folder}: {error.strerror}"
+        yield finding(text, "name a folder of yours: `export XDG_STATE_HOME=/a/folder`", "permission")
+
+
+def secrets(launch: PlannedLaunch) -> Iterator[Finding]:
+    """No secret is a word that any text may hold."""
+    words = [name for name, value in launch.given.items() if WORD.fullmatch(value) and is_secret(name, value)]
+    if words:
+        text = f"the value of {', '.join(words)} is too common a word to be masked wherever it stands"
+        yield warning(f"{text}: only behind its name is it", "give it a value that is no word")
 
 
 def metric_formats(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -4,11 +4,12 @@
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
+from harness.installation import own_text
 from harness.wording import did_you_mean
 
 _EXAMPLES = "PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, NCCL_SOCKET_IFNAME, OMP_NUM_THREADS, HF_HUB_OFFLINE"
@@ -41,7 +42,7 @@ def allowed_names() -> tuple[str, ...]:
 @cache
 def _table() -> Mapping[str, tuple[str, str]]:
     """Name to (pattern of its values, what that means in words)."""
-    text = (resources.files("harness.guard") / "variables.yaml").read_text(encoding="utf-8")
+    text = own_text(Path(__file__).with_name("variables.yaml"))
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     kinds = {name: (kind["pattern"], kind["told"]) for name, kind in data["values"].items()}
     return {name: kinds[row["takes"]] for name, row in data["variables"].items()}

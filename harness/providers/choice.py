@@ -19,9 +19,9 @@ from harness.providers.chat import Provider
 from harness.providers.cost import Limits, Price, is_loopback, price_of
 from harness.providers.model import Model
 from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
-from harness.providers.stream import OFFICIAL_URLS, SHORTEST_SECRET
+from harness.providers.stream import OFFICIAL_URLS
 from harness.providers.transcript import Transcript
-from harness.redaction import redact
+from harness.redaction import parts, redact
 
 _KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
@@ -70,7 +70,7 @@ class LlmConfig:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must appear in no prompt, transcript or report."""
-        return (self.key,) if self.key and len(self.key) >= SHORTEST_SECRET else ()
+        return parts(self.key or "")
 
 
 def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) -> LlmConfig | None:

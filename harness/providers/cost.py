@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness.installation import own_text
 from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.journal.order import Event
 from harness.providers.chat import Request, Usage
@@ -90,7 +91,7 @@ def is_loopback(url: str) -> bool:
 def _table() -> dict[str, Any]:
     from ruamel.yaml import YAML  # only here: every command folds spending, few need a price
 
-    text = Path(__file__).with_name("prices.yaml").read_text(encoding="utf-8")
+    text = own_text(Path(__file__).with_name("prices.yaml"))
     table: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     return table
 

@@ -28,15 +28,13 @@ from harness.providers.chat import (
     tokens_of,
 )
 from harness.providers.cost import is_loopback
-from harness.redaction import Secrets, redact
+from harness.redaction import Secrets, parts, redact
 
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 """Each protocol's own server, by the name of its provider."""
 CONNECT_S = 10.0
 BETWEEN_CHUNKS_S = 120.0
 WHOLE_REPLY_S = 900.0
-SHORTEST_SECRET = 8
-"""Shorter keys ("EMPTY", "dummy") are placeholders that servers without keys are given, and plain words."""
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|prompt is too long|maximum context|context length|context window|context size"
@@ -175,8 +173,7 @@ class StreamedProvider:
     def _text(self, what: str, fix: str = "") -> str:
         """One message for people; the key is masked wherever a server repeats it."""
         name = f"{self.name}:{self.model}" + (f" at {self._base_url}" if self._base_url else "")
-        known = Secrets((self._key,) if self._key and len(self._key) >= SHORTEST_SECRET else ())
-        return redact(f"{name} {what}" + (f". {fix}" if fix else ""), known)
+        return redact(f"{name} {what}" + (f". {fix}" if fix else ""), Secrets(parts(self._key or "")))
 
     def _failure(self, error: Exception, parts: Parts) -> ProviderError:
         usage = parts.known_usage()

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from harness.attempt import UNKNOWN, Diagnosis, Remedy
 from harness.config.packages import package_of
 from harness.config.reader import UnreadableConfigError, text_of
+from harness.environment import MISSING
 from harness.machine.ports import a_free_port, is_taken
 from harness.redaction import redact
 from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, remedies_for
-from harness.repair.remedies.choice import WAITING, described
+from harness.repair.remedies.choice import ADVISE, WAITING, described
 
 if TYPE_CHECKING:
     from harness.blueprint.types import Blueprint
@@ -50,8 +51,18 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
     said = [sentence for sentence, _ in seen if sentence]
     ended = found.cause if not said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
     general = [each for each in _what_to_do(now, plan) if not (said and each.kind == "advice")]
-    to_do = _masked((*(remedy for _, remedy in seen), *general))
+    to_do = _masked((*_missing_secrets(state), *(remedy for _, remedy in seen), *general))
     return replace(found, cause=" ".join([ended, *said]), what_to_do=to_do)
+
+
+def _missing_secrets(state: "ExperimentState") -> Iterator[Remedy]:
+    """Of the last attempt: set when the run began, and not in the shell that it was launched from."""
+    changes = (each for attempt in state.attempts for each in attempt.draft.changes if each.kind == "secret")
+    now = {each.what: each.new for each in changes}
+    if names := [name for name, value in now.items() if value == MISSING]:
+        change = f"Export {', '.join(names)}, which this attempt was launched without, and run again"
+        by_hand = f"harness run {shlex.quote(str(state.blueprint.path))}"
+        yield Remedy(ADVISE, "advice", change, "The resuming shell did not have it.", by_hand=by_hand)
 
 
 def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:

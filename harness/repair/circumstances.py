@@ -35,6 +35,10 @@ Seen = Iterator[tuple[str, Remedy]]
 
 def of(now: Situation, plan: Blueprint) -> Seen:
     """What this run shows; nothing for most failures."""
+    if not plan.codebase_dir.is_dir():
+        gone = f"The codebase {plan.codebase_dir} is not there any more."
+        yield gone, _advice(f"Put {plan.codebase_dir} back in its place.")
+        return
     if (look := _OF_FAMILY.get(now.diagnosis.family)) is not None:
         yield from look(now, plan)
     yield from _numbers_as_text(now, plan)

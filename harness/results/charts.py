@@ -20,11 +20,11 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.atomic_write import write_atomically
+from harness.installation import own_text, templates_dir
 from harness.results.drawing_style import colour_variables
 from harness.results.manifest import plain
 from harness.results.parts import Parts
 from harness.results.types import Figure
-from harness.templating import templates_dir
 
 Kind = Literal["metric", "validation", "curves", "levels", "quality"]
 Numbers = tuple[float, ...] | np.ndarray
@@ -175,10 +175,10 @@ def page_parts(figures: Iterable[Figure]) -> dict[str, str]:
 @cache
 def _script() -> dict[str, str]:
     folder = templates_dir() / "reports"
-    library, own = (folder / name for name in ("uplot/uPlot.iife.min.js", "charts.js"))
-    script = f"\n{library.read_text(encoding='utf-8').strip()}\n{own.read_text(encoding='utf-8').strip()}\n"
+    library, own = (own_text(folder / name).strip() for name in ("uplot/uPlot.iife.min.js", "charts.js"))
+    script = f"\n{library}\n{own}\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    css = (folder / "uplot/uPlot.min.css").read_text(encoding="utf-8").strip()
+    css = own_text(folder / "uplot/uPlot.min.css").strip()
     return {"chart_script": script, "chart_css": css, "script_hash": f"sha256-{digest}"}
 
 

@@ -24,7 +24,7 @@ _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not 
 _IN_CONFIG = ("config", "removed")
 _KINDS = {
     "environment": "environment variable",
-    "secret": "secret variable",
+    "secret": "from the shell",
     "argument": "launch command",
     "code": "code",
 }

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness import installation
 from harness.atomic_write import write_atomically
 from harness.environment import known_secrets, remembered
 from harness.journal import Entry
@@ -119,6 +120,7 @@ def _result_json(
     run, plan = view.run, view.run.state.blueprint
     data = {
         "schema": _SCHEMA,
+        "built_by": installation.version(),
         "name": run.state.name,
         "experiment_id": run.state.experiment_id,
         "purpose": plan.purpose,

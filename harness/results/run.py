@@ -101,6 +101,9 @@ class RunStory:
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> RunStory:
+        """What comes after the report was begun is in none, whenever it is built again."""
+        begins = [n for n, entry in enumerate(entries) if _begins_report(entry.event)]
+        entries = entries[: begins[-1]] if begins else entries
         state = fold(entries)
         command = next((launched.command for launched in events_of(entries, events.Launched)), "")
         ends = (entry.time for entry in entries if isinstance(entry.event, events.Collected))
@@ -123,12 +126,12 @@ class RunStory:
     @property
     def outcome(self) -> str:
         """An `Outcome`, or "running" while nothing has been collected."""
-        judged = self.state.verdict or self.state.collected
+        judged = self.state.collected
         return judged.outcome.value if judged else "running"
 
     @property
     def reason(self) -> str:
-        judged = self.state.verdict or self.state.collected
+        judged = self.state.collected
         return judged.reason if judged else f"in phase {self.state.phase}"
 
     @property
@@ -147,6 +150,10 @@ class RunStory:
         start = "the beginning" if following.checkpoint is None else f"its checkpoint {following.checkpoint}"
         changes = deviations.sentence(deviations.net(following.draft.changes))
         return f"started again from {start}, {f'with {changes}' if changes else 'without a change'}"
+
+
+def _begins_report(event: Event) -> bool:
+    return isinstance(event, events.Intent) and event.action == "report"
 
 
 # --- the time line ------------------------------------------------------------------------------------------

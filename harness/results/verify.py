@@ -3,8 +3,9 @@
 In: a folder, which may have been moved or copied. Out: what was checked, and what differs. Every file is held
 to its fingerprint in the manifests; the journal is read again and must give what finish.flag says; the report
 is built again in a temporary folder from raw files and journal, and its documents and the data of its figures
-must say the same. Nothing is written in the folder. Whatever it holds, it makes no error: what cannot be read
-is a discrepancy. Drawings are held to their fingerprints alone.
+must say the same; one that another version built may not, which is said once. Nothing is written in the
+folder. Whatever it holds, it makes no error: what cannot be read is a discrepancy. Drawings are held to their
+fingerprints alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -47,9 +48,11 @@ class NotFinishedError(UserError):
 
 @dataclass(frozen=True)
 class Checked:
-    """What was looked at, in numbers, and what is not as it was recorded."""
+    """What was looked at, in numbers, and what is not as it was recorded. `outdated`: reports that another
+    version of the harness built, and whose words or numbers, but nothing else in their folder, differ."""
 
     discrepancies: tuple[Discrepancy, ...] = ()
+    outdated: tuple[Discrepancy, ...] = ()
     numbers: int = 0
     files: int = 0
     figures: int = 0
@@ -60,8 +63,11 @@ class Checked:
 
     def below(self, folder: str) -> Checked:
         """The same, with each place named from the folder above."""
-        moved = (Discrepancy(f"{folder}: {item.where}", item.what) for item in self.discrepancies)
-        return replace(self, discrepancies=tuple(moved))
+
+        def moved(found: Iterable[Discrepancy]) -> tuple[Discrepancy, ...]:
+            return tuple(Discrepancy(f"{folder}: {item.where}", item.what) for item in found)
+
+        return replace(self, discrepancies=moved(self.discrepancies), outdated=moved(self.outdated))
 
     @property
     def summary(self) -> str:
@@ -70,6 +76,7 @@ class Checked:
         shown = ", ".join(f"{n:,} {name}{'' if n == 1 else 's'}" for name, n in counts.items())
         found = len(self.discrepancies)
         verdict = f"{found:,} differ{'s' if found == 1 else ''}" if found else "nothing differs"
+        verdict += f" but {len(self.outdated)} built by another version" if self.outdated else ""
         return f"{shown} checked: {verdict}"
 
     def as_json(self) -> dict[str, Any]:
@@ -115,6 +122,7 @@ class _Check:
     def __init__(self, folder: Path, kind: Kind) -> None:
         self.folder, self.kind = folder, kind
         self.wrong: dict[Discrepancy, None] = {}
+        self.outdated: tuple[Discrepancy, ...] = ()
         self.held: dict[str, list[Mapping[str, Any]]] = {}
         self.numbers = self.figures = 0
         self.state: Any = None
@@ -150,7 +158,7 @@ class _Check:
             with tempfile.TemporaryDirectory() as temporary:
                 self._compare_with_report_built_again(result, Path(temporary).resolve())
         own = [name for name in ours if name.partition("/")[0] not in apart]
-        return Checked(tuple(self.wrong), self.numbers, len(own), self.figures)
+        return Checked(tuple(self.wrong), self.outdated, self.numbers, len(own), self.figures)
 
     def _add(self, where: str, what: str) -> None:
         if what:
@@ -210,11 +218,13 @@ class _Check:
         except Exception as error:  # noqa: BLE001, whatever the files hold
             self._add(name, f"the report cannot be made again: {type(error).__name__}: {error}")
             return
-        if result:
-            self._compare(name, _without_itself(result), _without_itself(fresh), "the raw files give")
+        is_sound = result and not self.wrong
         for fact in fresh.get("facts", ()):
             if fact.get("withheld", LOG_CUT) != LOG_CUT:
                 self._add(f"{name}, facts[{fact['id']}]", f"withheld: {fact['withheld']}")
+        known = dict(self.wrong)
+        if result:
+            self._compare(name, _without_itself(result), _without_itself(fresh), "the raw files give")
         built = [item["path"] for item in fresh["documents"]]
         for document in built:
             with suppress(OSError, ValueError, RecursionError):  # its fingerprint tells
@@ -222,6 +232,11 @@ class _Check:
         drawn = [file for figure in fresh["figures"] for file in figure["files"]]
         for missing in sorted({*built, *drawn} - set(self.held)) if result else ():
             self._add(missing, f"{name} has no fingerprint of it")
+        by, this = result.get("built_by", "an earlier version"), fresh["built_by"]
+        if is_sound and by != this and (count := len(self.wrong) - len(known)):
+            what = f"built by {_short(by)}, this is {this!r}: {count:,} of its words and numbers come out"
+            again = f"otherwise; `harness report {self.folder}` builds it again"
+            self.wrong, self.outdated = known, (Discrepancy(name, f"{what} {again}"),)
 
     def _compare_document(self, name: str, new: str) -> None:
         is_data = name.endswith(".json")
@@ -258,7 +273,7 @@ def _sealed(data: Mapping[str, Any]) -> str:
 
 
 def _without_itself(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value if key not in _ITSELF else None for key, value in result.items()}
+    return {key: None if key in _ITSELF else value for key, value in result.items() if key != "built_by"}
 
 
 def _short(value: Any) -> str:

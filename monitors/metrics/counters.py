@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from monitors.metrics.names import splits, words
-from monitors.metrics.row import Row
+from monitors.metrics.row import Row, number_of, step_of
 
 _INT = r"\d{1,3}(?:,\d{3})+|\d{1,18}"
 _WORDS = (
@@ -25,7 +25,7 @@ _WORDS = (
 _AXIS = "|".join(f"(?P<{axis}>{words})" for words, axis in _WORDS)
 COUNTER = re.compile(
     rf"(?<![\w./-])(?:{_AXIS})(?:\((?P<split>\w+)\))?(?:\s*[:=#]\s*|\.{{1,3}}\s*|\s+(?:no\.?\s*)?|\s*(?=[\[(]))"
-    rf"[\[(]?\s*(?P<n>{_INT})(?P<part>\.\d+)?\s*(?:(?:/|of)\s*~?(?P<total>{_INT}))?(?![\w%]|\.\w)\s*[\])]?",
+    rf"[\[(]?\s*(?P<n>{_INT})(?P<part>(?:\.\d+)?(?:e\+?\d{{1,2}})?)\s*(?:(?:/|of)\s*~?(?P<total>{_INT}))?(?![\w%]|\.\w)\s*[\])]?",
     re.IGNORECASE,
 )
 BRACKET = re.compile(
@@ -108,17 +108,17 @@ def take_counters(found: Reading, text: str) -> str:
             if total is None and ((is_short and match["part"]) or match["epoch"].lower().endswith("s")):
                 continue  # `epochs: 3` is a setting, `ep:0.5` a metric
             if found.epoch is None:
-                found.epoch = float(match["n"].replace(",", "") + (match["part"] or ""))
+                found.epoch = float(match["n"].replace(",", "") + match["part"])
                 found.epochs = total
-        elif match["part"]:
+        elif (number := _whole(match["n"] + match["part"])) is None:
             continue
         elif match["step"]:
             if found.step is None or match["step"].lower().startswith("global"):
-                found.step, found.total = _whole(match["n"]), total
+                found.step, found.total = number, total
         elif total is None and found.epoch is None and re.match(r"batch\s*[:=]", match[0]):
             continue  # `batch: 256` is a setting
         else:
-            batch = batch or (_whole(match["n"]) or 0, total)
+            batch = batch or (number, total)
         pieces += [text[end : match.start()], " \x00 "]
         end = match.end()
     text = "".join([*pieces, text[end:]])
@@ -160,5 +160,5 @@ def _take_bracket(brackets: list[tuple[int | None, int | None]], match: re.Match
 
 
 def _whole(text: str | None) -> int | None:
-    text = (text or "").replace(",", "")
-    return int(text) if text.isdigit() else None
+    number = number_of((text or "").replace(",", ""))
+    return None if number is None else step_of(number)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from monitors.metrics.counters import TIMES, Reading, take_bars, take_counters
 from monitors.metrics.names import is_validation, kind_of, splits, vocabulary, words
-from monitors.metrics.row import NUMBER, Row, metric_name, number_of
+from monitors.metrics.row import NUMBER, Row, metric_name, number_of, step_of
 
 MOST_WORDS_OF_A_LINE = 3  # where the number is all that follows; `Start training from score 0.1` is prose
 _VALUE = re.compile(
@@ -39,7 +39,6 @@ _HARD = re.compile(r"[|,;•·►→\]\[(){}\x00]|\s-{1,3}\s|\s=>\s|->|(?<=[a-z]
 _NAME = re.compile(r"[^\W\d]['\w./@%#*+&^()-]*(?: [\w'./@%#*+&^()-]+){0,5}")
 _PROSE = re.compile(r"[^\W\d_]{2,}")
 _SOURCE_FILE = re.compile(r"\.(?:py|pyx|cc|cpp|cu|c|h|rs|go|sh)$")
-_COUNTERS = ("epoch", "step", "steps_per_epoch")
 _COUNTED_NAME = re.compile(r"([^|,;\x00]*)\x00\s*\)?\s*[:=]\s*$")
 
 
@@ -92,12 +91,12 @@ def read_after(head: re.Match[str]) -> Row | None:
         number = None if raw is None else number_of(raw.strip())
         if name == "split":
             found.split = splits().get((raw or "").lower(), "")
-        elif number is None or (name in _COUNTERS and not math.isfinite(number)):
+        elif number is None or (name == "epoch" and not math.isfinite(number)):
             continue
         elif name == "epoch":
             found.epoch = number
-        elif name in _COUNTERS:
-            setattr(found, "step" if name == "step" else "total", int(number))
+        elif name in ("step", "steps_per_epoch"):
+            setattr(found, "step" if name == "step" else "total", step_of(number))
         else:
             found.values[metric_name(name)] = number
     _read(found, head.string[head.end() :])

@@ -16,7 +16,7 @@ from monitors.log_prefixes import said
 from monitors.logs import ESCAPES, Line
 from monitors.metrics import counters, families, grammar
 from monitors.metrics.names import is_validation, kind_of
-from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_from_object, row_of
+from monitors.metrics.row import NUMBER, STEP_NAMES, Row, metric_name, number_of, numbers_in, row_of
 from monitors.metrics.tables import Columns, NamedNumbers, is_border
 
 LONGEST_METRIC_LINE = 65_536
@@ -110,20 +110,17 @@ def _parse_object(text: str) -> Row | None:
             said_there = parse_line(message) if not message.endswith("}") else None
             if said_there:
                 return said_there
-        row, size = row_from_object(record), _size(record)
+        numbers, size = numbers_in(record), _size(record)
     except (ValueError, RecursionError):
         found = _OBJECT_PAIR.finditer(match[0])
-        row = row_of({metric_name(pair[2]): float(_first(pair.groups()[2:])) for pair in found})
+        numbers = {metric_name(pair[2]): float(_first(pair.groups()[2:])) for pair in found}
         size = len(_OBJECT_KEY.findall(match[0]))
+    row = row_of(numbers)
     if row is None or not row.values:
         return None
-    numbers = len(row.values) + (row.step is not None) + (row.epoch is not None)
-    counts = row.step is not None or row.epoch is not None
-    if any(map(kind_of, row.values)):
-        is_row = counts or size <= numbers
-    else:
-        is_row = row.step is not None and size <= numbers
-    if not is_row:
+    has_step, is_known = not numbers.keys().isdisjoint(STEP_NAMES), any(map(kind_of, row.values))
+    has_text = size > len(numbers)
+    if not (is_known and (has_step or row.epoch is not None) if has_text else is_known or has_step):
         return None
     step = before.step if row.step is None and before.epoch is None and not before.total else row.step
     return replace(row, step=step, epoch=before.epoch if row.epoch is None else row.epoch)

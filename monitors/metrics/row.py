@@ -63,14 +63,18 @@ def number_of(raw: object) -> float | None:
         return math.inf
 
 
+def step_of(value: float) -> int | None:
+    """Return the step that a number is: None for a fraction, and for one too large to be exact."""
+    return int(value) if abs(value) < 2**53 and value == int(value) else None
+
+
 def row_of(values: Mapping[str, float]) -> Row | None:
     """Return the row that named numbers are: a step and an epoch among them are no metrics."""
     rest = dict(values)
     step: int | None = None
     for name in STEP_NAMES:
-        value = rest.get(name)
-        if step is None and value is not None and math.isfinite(value) and value == int(value):
-            step = int(rest.pop(name))
+        if step is None and name in rest:
+            step = step_of(rest.pop(name))
     epoch = rest.pop("epoch", None)
     if epoch is not None and not math.isfinite(epoch):
         epoch = None
@@ -78,18 +82,17 @@ def row_of(values: Mapping[str, float]) -> Row | None:
 
 
 def row_from_object(record: object) -> Row | None:
-    """Return the row that a decoded JSON object is: its numbers, those of objects in it as `outer/inner`."""
-    if not isinstance(record, dict):
-        return None
-    return row_of(dict(_numbers(record)))
+    """Return the row that a decoded JSON object is."""
+    return row_of(numbers_in(record))
 
 
-def _numbers(record: Mapping[object, object], outer: str = "") -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
-    for key, raw in record.items():
+def numbers_in(record: object, outer: str = "") -> dict[str, float]:
+    """Return the numbers of a decoded JSON object, those of objects in it as `outer/inner`."""
+    found: dict[str, float] = {}
+    for key, raw in record.items() if isinstance(record, dict) else ():
         name = outer + metric_name(str(key))
         if isinstance(raw, dict) and not outer:
-            found += _numbers(raw, f"{name}/")
+            found |= numbers_in(raw, f"{name}/")
         elif (number := number_of(raw)) is not None:
-            found.append((name, number))
+            found[name] = number
     return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from monitors.metrics.counters import BAR, RICH_BAR
 from monitors.metrics.names import kind_of
-from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of
+from monitors.metrics.row import NUMBER, Row, metric_name, number_of, row_of, step_of
 
 _BORDER = re.compile(r"[\s|+=:_─━┃│┏┓┡┩└┘┴┬┼├┤╇╈═╪╞╡-]+")
 _INDENTED = re.compile(
@@ -138,8 +137,8 @@ class Columns:
             value = float(match[1])
             if name in _EPOCHS and epoch is None:
                 epoch = value
-            elif name in _STEPS and step is None and math.isfinite(value) and value == int(value):
-                step, total = int(value), int(match[2]) if match[2] else None
+            elif name in _STEPS and step is None:
+                step, total = step_of(value), int(match[2]) if match[2] else None
             else:
                 values[name] = value
         if not any(map(kind_of, values)):

@@ -4,12 +4,9 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from harness import journal
 from harness.journal.events import Launched
@@ -125,20 +122,6 @@ class Bench:
     def launches(self) -> int:
         """How many launches the journal shows as done."""
         return len(list(journal.events_of(self.entries(), Launched)))
-
-
-@contextmanager
-def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """A new folder with a disk of its own; the test is skipped where none can be mounted."""
-    folder.mkdir(parents=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def sessions() -> list[str]:

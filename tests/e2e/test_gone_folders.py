@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from monitors.processes import members_of_attempt, send_signal
-from tests.e2e.bench import small_disk, until
+from tests.e2e.bench import until
 from tests.e2e.mortal import Life, Prepare
 from tests.e2e.short_run import PATIENCE_S, ShortRun
+from tests.small_disk import small_disk
 
 LASTS = "python train.py 100 0.1"
 

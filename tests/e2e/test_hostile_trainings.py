@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.e2e.bench import until
 from tests.e2e.short_run import PATIENCE_S, ShortRun
-from tests.e2e.test_gone_folders import impatient
 from tests.e2e.trials import often, try_all
 
 PRELUDE = """
@@ -64,6 +63,13 @@ class Hostile:
     is_awaited: bool = True
     meanwhile: Callable[[ShortRun], object] | None = None
     checks: Callable[[ShortRun], object] = lambda run: None
+
+
+def soon() -> None:
+    """What is gone is given up after ten seconds: a supervisor that lost its files takes some to end."""
+    from harness.agent import holding
+
+    holding.FIRST_LOOK_S, holding.GONE_PATIENCE_S = 0.5, 10.0
 
 
 def stop(run: ShortRun) -> None:
@@ -185,6 +191,13 @@ TRAININGS = [
         is_awaited=False,
     ),
     Hostile(
+        "removes its attempt at once",
+        "import shutil; is_first and shutil.rmtree(attempt); train()",
+        attempts=2,
+        steps=None,
+        is_awaited=False,
+    ),
+    Hostile(
         "puts links where files will be",
         """
         open("prey", "w").write("mine")
@@ -236,11 +249,7 @@ def test_hostile_trainings(tmp_path: Path, count: int) -> None:
     def trial(number: int) -> None:
         training = chosen[number]
         with started(tmp_path / f"{number:02d}", training) as run:
-            life = (
-                run.begin()
-                if training.is_awaited
-                else run.start("run", str(run.blueprint), prepare=impatient)
-            )
+            life = run.begin() if training.is_awaited else run.start("run", str(run.blueprint), prepare=soon)
             if training.meanwhile:
                 training.meanwhile(run)
             life.end(300)

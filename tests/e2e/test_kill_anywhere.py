@@ -77,14 +77,14 @@ def chains(undisturbed: Undisturbed, count: int) -> list[tuple[str, Trial]]:
     return [(", then ".join(map(str, chain)), dies_at(*chain)) for chain in drawn]
 
 
-@often(6, 0)
+@often(3, 0)
 def test_places(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
     """Some of them, and in `make soak` (0) every one."""
     trials = [(str(death), dies_at(death)) for death in undisturbed.deaths()]
     check(random.Random(10).sample(trials, count) if count else trials, undisturbed, tmp_path)
 
 
-@often(4, 100)
+@often(2, 100)
 def test_instants(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
     check(list(instants(undisturbed, count)), undisturbed, tmp_path)
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from harness import journal
-from tests.e2e.bench import small_disk, until
+from tests.e2e.bench import until
 from tests.e2e.mortal import ClockJump, Death
 from tests.e2e.short_run import PATIENCE_S, SUCCEEDS, ShortRun
 from tests.e2e.trials import Undisturbed, often, try_all
+from tests.small_disk import small_disk
 
 DISK_MB = 3
 HOUR_S = 3600.0
@@ -108,7 +109,7 @@ def run_on_a_small_disk(folder: Path) -> Iterator[ShortRun]:
         yield run
 
 
-@often(3, 60)
+@often(2, 60)
 def test_the_disk_is_full_for_a_while(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
     """The story is that of a run on a small disk with room enough: it tells that the disk is small."""
     with run_on_a_small_disk(tmp_path / "roomy") as run:
@@ -212,7 +213,7 @@ def assert_good_end(run: ShortRun) -> None:
 # --- the clock is set ------------------------------------------------------------------------------------
 
 
-@often(4, 60)
+@often(2, 60)
 def test_the_clock_is_set_ahead_or_back(undisturbed: Undisturbed, tmp_path: Path, count: int) -> None:
     """While the harness runs; a limit counts the time that passes, not the clock's."""
     chance = random.Random(61)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.installation import version
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -31,9 +33,10 @@ def test_new_check_run_and_report(site: Path, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    where = [sys.executable, "-c", "import harness; print(harness.__file__)"]
+    told = "from harness import installation as own; print(own.__file__, own.version())"
+    where = [sys.executable, "-c", told]
     found = subprocess.run(where, cwd=tmp_path, env=env, capture_output=True, text=True, check=True).stdout
-    assert found.startswith(str(site))
+    assert found.startswith(str(site)) and found.strip().endswith(version()), "the same code, installed"
     harness("new", "trial", "--set", "launch_command=echo step=1 loss=0.5")
     harness("check", "trial/blueprint.md")
     harness("run", "trial/blueprint.md")

@@ -1,11 +1,16 @@
 """Many disturbed runs side by side, compared with an undisturbed one."""
 
+import fcntl
+import hashlib
 import json
+import os
+import pickle
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -31,7 +36,22 @@ class Undisturbed:
 
     @classmethod
     def of(cls, command: str, folders: pytest.TempPathFactory) -> "Undisturbed":
-        """Run the command in peace, once so that everything is imported, and once to know it."""
+        """Run the command in peace, once so that everything is imported, and once to know it; workers that
+        test side by side share what is known."""
+        base, session = folders.getbasetemp(), os.environ.get("PYTEST_XDIST_TESTRUNUID")
+        place = base.parent / session if session else base
+        place.mkdir(exist_ok=True)
+        known = place / f"undisturbed-{hashlib.sha256(command.encode()).hexdigest()[:8]}"
+        with known.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not known.stat().st_size:
+                pickle.dump(cls._seen(command, folders), file)
+                file.flush()
+            file.seek(0)
+            return cast(Undisturbed, pickle.load(file))
+
+    @classmethod
+    def _seen(cls, command: str, folders: pytest.TempPathFactory) -> "Undisturbed":
         with ShortRun(folders.mktemp("undisturbed"), command) as first:
             first.begin().end(PATIENCE_S)
         with ShortRun(folders.mktemp("undisturbed"), command) as run:
@@ -60,7 +80,8 @@ def try_all(names: Sequence[str], trial: Callable[[int], None]) -> None:
         try:
             trial(number)
         except Exception as error:  # noqa: BLE001  every trial is done, whatever one of them meets
-            return f"{number}: {names[number]}: {error!r}"
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            return f"{number}: {names[number]}: {error!r} at {where.filename}:{where.lineno}"
         return None
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

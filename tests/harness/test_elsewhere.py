@@ -1,6 +1,7 @@
 """A result folder that another machine worked in last."""
 
 import json
+import os
 import socket
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from harness.elsewhere import WATCHED_S, RunsElsewhereError, check_taken_over, silence
 from harness.journal import Journal, Owner
 from harness.state import AttemptState
+from monitors.processes import boot_id, read_process
 from tests.harness.runs import created
 
 NOW = 1e9
@@ -69,6 +71,14 @@ def test_a_machine_that_is_silent_loses_it_and_its_lock_may_outlive_it(folder: P
         pytest.raises(RunsElsewhereError, match="still held"),
     ):
         time.take_over()
+
+
+def test_a_machine_that_got_another_name_goes_on_with_what_it_trains(folder: Path) -> None:
+    own = read_process(os.getpid())
+    assert own is not None
+    info = {"attempt_id": "x", "pid": own.pid, "start_ticks": own.start_ticks, "boot_id": boot_id()}
+    (folder / "attempts/01/started/supervisor.json").write_text(json.dumps({**info, "host": "far"}))
+    assert Time(folder, (5.0, "attempts/01/heartbeat")).take_over() == ""
 
 
 def test_what_this_machine_ran_and_what_is_over_is_not_watched(folder: Path) -> None:

@@ -28,6 +28,7 @@ FIRST = {
     "WANDB_API_KEY": "first-key-zq81",
     "MY_TOKEN": "tok-first-77",
     "PIN_PASS": "1234",
+    "DB_PASSWORD": "training",
     "http_proxy": "http://bob:hunter2secret@proxy:3128",
     "LINES_KEY": "-- one line of it --\n-- another line --",
 }
@@ -37,6 +38,7 @@ LATER = {
     "SSH_AUTH_SOCK": "/tmp/later/agent",
     "WANDB_API_KEY": "another-key-99",
     "PIN_PASS": "1234",
+    "DB_PASSWORD": "training",
     "http_proxy": FIRST["http_proxy"],
     "LINES_KEY": FIRST["LINES_KEY"],
 }
@@ -79,7 +81,7 @@ def test_what_was_kept_names_secrets_and_holds_none(run: Path) -> None:
     file = run / "attempts" / "environment.json"
     assert file.stat().st_mode & 0o777 == 0o600
     text = file.read_text()
-    secrets = ("WANDB_API_KEY", "MY_TOKEN", "PIN_PASS", "http_proxy", "LINES_KEY")
+    secrets = ("WANDB_API_KEY", "MY_TOKEN", "PIN_PASS", "DB_PASSWORD", "http_proxy", "LINES_KEY")
     for name in secrets:
         assert name in text and FIRST[name] not in text
     assert "hunter2secret" not in text
@@ -122,6 +124,7 @@ def test_what_a_sweep_leases_is_that_of_the_job(run: Path, monkeypatch: pytest.M
         ("> -- another line --", f"> {MASK}"),
         ("xtok-first-77 tok-first-778 first tok", "xtok-first-77 tok-first-778 first tok"),
         ("loss 1234, true, /home/ada/key.json", "loss 1234, true, /home/ada/key.json"),
+        ("training/loss, DB_PASSWORD=training", f"training/loss, DB_PASSWORD={MASK}"),
     ],
 )
 def test_secrets_are_known_again_where_no_variable_holds_them(
@@ -145,6 +148,16 @@ def test_two_runs_remember_the_same_secret_differently(run: Path, tmp_path: Path
 def test_what_cannot_be_read_stops_no_report(run: Path) -> None:
     (run / "attempts" / "environment.json").write_text("{torn")
     assert remembered(run) == NO_SECRETS
+
+
+def test_a_retry_of_a_run_that_kept_no_variables_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell(monkeypatch, FIRST)
+    for attempt in (2, 3):
+        environment.launched(tmp_path, attempt, NOT_HIDDEN)
+    ((what, *_),) = environment.differences(tmp_path, 2)
+    assert what == "shell variables" and environment.differences(tmp_path, 3) == []
 
 
 def test_the_names_that_an_earlier_version_kept_are_read(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_what_is_no_address_is_refused_without_its_token(address: str) -> None:
 
 
 def test_addresses_are_kept_for_a_harness_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     notifications.keep("7f3a", [f"json://x/{TOKEN}"])
@@ -113,3 +113,7 @@ def test_addresses_are_kept_for_a_harness_that_goes_on(
     assert file.stat().st_mode & 0o077 == 0
     MessageSender(tmp_path, "7f3a", [], lambda *_: None)(RUN, Entry(1, 0.0, Finish(Outcome.SUCCEEDED, "")))
     assert notifications.kept("7f3a") == ()
+    for nowhere in ("/dev/null", "/proc/state"):
+        monkeypatch.setenv("XDG_STATE_HOME", nowhere)
+        notifications.keep("7f3a", [f"json://x/{TOKEN}"])
+        assert notifications.kept("7f3a") == () and "no notification" in caplog.text

@@ -108,6 +108,25 @@ def test_known_values_are_masked_wherever_they_stand() -> None:
     assert secret_values({**harmless, **secret}) == tuple(secret.values())
 
 
+@pytest.mark.parametrize(
+    "word", ["training", "VALIDATION", "Password", "val_loss", "critic/rewards", "report.html", "WANDB_MODE"]
+)
+def test_a_secret_that_is_a_word_is_masked_behind_its_name_alone(word: str) -> None:
+    address = f"host=db;password={word};port=1"
+    known = secret_values({"DB_PASSWORD": word, "DATABASE": address})
+    assert known == (address,)
+    assert redact(f"{word} of step 3, DB_PASSWORD={word}", Secrets(known)) == (
+        f"{word} of step 3, DB_PASSWORD={MASK}"
+    )
+
+
+@pytest.mark.parametrize(
+    "secret", ["abcdefghijklmnop", "traininG", "tr4ining", "two words", "correct-horse", "training!"]
+)
+def test_a_secret_that_is_no_short_word_is_masked_everywhere(secret: str) -> None:
+    assert secret_values({"DB_PASSWORD": secret}) == (secret,)
+
+
 def test_lines_of_a_masked_block_stay_as_many() -> None:
     text = "a: 1\ntoken: |  # two lines\n  one\n  two\nb: 2\n"
     assert redact(text) == f"a: 1\ntoken: |  # two lines\n  {MASK}\n  {MASK}\nb: 2\n"

@@ -51,7 +51,7 @@ async def test_run_then_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 async def test_run_again_in_the_same_session_and_max_time(tmp_path: Path) -> None:
     await command("run", "ajet_m", "--", "exit 1")
     await command("wait", "ajet_m", "30")
-    status, output = await command("run", "ajet_m", "--max-time", "0.5s", "--", "sleep", "60")
+    status, output = await command("run", "ajet_m", "--max-time", "3s", "--", "sleep", "60")
     assert status == 0 and "/02/pane.log" in output
     status, output = await command("wait", "ajet_m", "30")
     assert (status, output.splitlines()[0]) == (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from monitors.files import AttemptFiles
-from monitors.launch import PAUSES_S, launch, write_script
+from monitors.launch import PAUSES_S, kill_leftovers, launch, write_script
 from monitors.tmux import TmuxError
 from tests.monitors.tmux_world import ending, spec_for, start
 
@@ -33,6 +33,16 @@ def test_a_proxy_with_its_password_is_kept_out_of_the_script(tmp_path: Path) -> 
     env = {"https_proxy": "http://me:hunter2@proxy:3128", "no_proxy": "localhost,::1"}
     text = write_script(spec_for(tmp_path / "01", "true", env=env)).read_text()
     assert "hunter2" not in text and "export no_proxy=localhost,::1" in text
+
+
+@pytest.mark.parametrize("state", ["/dev/null", "/proc/state"])
+async def test_a_launch_without_secrets_needs_no_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", state)
+    files, _ = start(tmp_path / "01", "exit 3", env={"A": "1"})
+    assert (await ending(files)).status == 3
+    kill_leftovers(files, "attempt")
 
 
 REFUSES = """#!/bin/sh

@@ -127,6 +127,35 @@ def test_links_that_a_training_put_there_are_not_followed(tmp_path: Path, write:
     assert json.loads((tmp_path / "record").read_text()) and not (tmp_path / "record").is_symlink()
 
 
+def link(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+HINDERED = {
+    "removed": ([Path.unlink], []),
+    "a link": ([Path.unlink, link], []),
+    "a folder": ([Path.unlink, Path.mkdir], []),
+    "the record itself a link": ([], [link]),
+    "the record itself a folder": ([], [Path.mkdir]),
+}
+
+
+@pytest.mark.parametrize(("to_reserved", "to_record"), HINDERED.values(), ids=HINDERED)
+def test_how_a_training_ended_is_recorded_whatever_it_put_in_the_way(
+    tmp_path: Path, to_reserved: list[Callable[[Path], object]], to_record: list[Callable[[Path], object]]
+) -> None:
+    elsewhere, path = tmp_path / "elsewhere", tmp_path / "exit.json"
+    elsewhere.write_text("precious")
+    record = ExitRecord(path)
+    for change in to_reserved:
+        change(tmp_path / "exit.json.tmp")
+    for change in to_record:
+        change(path)
+    record.write({"status": 0})
+    assert json.loads(path.read_text()) == {"status": 0} and not path.is_symlink()
+    assert elsewhere.read_text() == "precious"
+
+
 def test_a_pipe_in_the_place_of_a_record_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "heartbeat")
     overwrite(tmp_path / "heartbeat", {"time": 2})

@@ -93,6 +93,30 @@ async def test_leftovers_are_ended_and_named(folder: Path) -> None:
     await until(lambda: not members_of_attempt(end.attempt_id), "the end of everything that carries the id")
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_tmux_server_that_a_watcher_started_outlives_it(
+    folder: Path, private_surroundings: Path, is_killed: bool
+) -> None:
+    socket = f"{os.environ['AJET_TMUX_SOCKET']}-other"
+    bare = f"env -i PATH={os.environ['PATH']} TMUX_TMPDIR={os.environ.get('TMUX_TMPDIR', '/tmp')}"
+    command = f"{bare} tmux -L {socket} new-session -d -s mine sleep 600; setsid sleep 601 & echo up"
+    try:
+        files, _ = start(folder, f"{command}; sleep {600 * is_killed}", spare_daemons=True)
+        await log_shows(files, "up")
+        info = files.supervisor()
+        assert info is not None
+        if is_killed:
+            os.kill(info.pid, signal.SIGKILL)
+            await until(lambda: files.state() == "lost", "the supervisor's death")
+            assert kill_leftovers(files, info.attempt_id)
+        else:
+            await ending(files)
+        await until(lambda: not members_of_attempt(info.attempt_id), "the end of all that carries its id")
+        await asyncio.to_thread(tmux, "-L", socket, "has-session", "-t", "mine")
+    finally:
+        await asyncio.to_thread(tmux, "-L", socket, "kill-server")
+
+
 async def test_phases_share_the_terminal_and_keep_their_order(folder: Path) -> None:
     files, _ = start(
         folder, "echo command; exit 4", prepare="tty; echo prepare", cleanup="echo cleanup; exit 6"

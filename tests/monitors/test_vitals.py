@@ -22,7 +22,7 @@ class Life:
         self.look()
 
     def look(self) -> None:
-        self.vitals.look(self.now, START, self.printed_at)
+        self.vitals.look(self.now, self.now - START, self.printed_at)
         self.told.update(self.fatal)
 
     def silence(self, seconds: float) -> None:
@@ -97,7 +97,7 @@ def test_watch_that_comes_late_waits_far_longer_before_it_speaks_of_a_hang() -> 
         nonlocal now
         while now < until:
             now += AWAY_S / 2
-            vitals.look(now, START, printed_at)
+            vitals.look(now, now - START, printed_at)
         return list(vitals.fatal(now))
 
     assert watched(printed_at + 3600 + 9 * HANG_S) == []

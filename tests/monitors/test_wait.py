@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from monitors.files import AttemptFiles
+from monitors.files import AttemptFiles, Exit
 from monitors.processes import boot_id, read_process
-from monitors.wait import BACKOFF, Waiter, WakeReason
+from monitors.wait import BACKOFF, Waiter, WakeReason, describe
 from monitors.watch import Watch
 
 
@@ -188,3 +188,15 @@ async def test_cancelled_waits_leave_no_descriptor_behind(files: AttemptFiles) -
     before = descriptors()
     await begin_and_cancel()
     assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    "reason, pid, sentence",
+    [
+        ("deadline", None, "its deadline passed before the command was started"),
+        ("stopped", None, "it was stopped before the command was started"),
+        ("deadline", 7, "the command was ended at its deadline, exit status 143"),
+    ],
+)
+def test_how_an_attempt_ended_is_said(reason: str, pid: int | None, sentence: str) -> None:
+    assert describe(Exit("a", reason, None if pid is None else 143, pid=pid)) == sentence

@@ -25,6 +25,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.files = AttemptFiles(folder)
         self.now = START
+        self.file_server_s = 0.0  # how far its clock is ahead of ours
         self.files.started.mkdir()
         self.files.trainer.mkdir()
         record = {"attempt_id": "a", "pid": 1, "started_at": START, "command_started_at": START}
@@ -45,7 +46,8 @@ class World:
     def _append(self, path: Path, lines: object) -> None:
         with path.open("a") as file:
             file.writelines(f"{line}\n" for line in lines)  # type: ignore[attr-defined]
-        os.utime(path, (self.now, self.now))
+        written_at = self.now + self.file_server_s
+        os.utime(path, (written_at, written_at))
 
 
 @pytest.fixture
@@ -152,17 +154,22 @@ def test_errors_are_told_at_once_then_gathered(world: World) -> None:
     assert [event.text for event in watch.poll()] == ["torch.OutOfMemoryError: CUDA out of memory"]
 
 
-def test_first_step_timeout_and_hang(world: World) -> None:
+@pytest.mark.parametrize("file_server_s", [0.0, -18_000.0, 18_000.0])
+def test_first_step_timeout_and_hang(world: World, file_server_s: float) -> None:
+    """Whatever the times of the files: a clock may be set."""
+    world.file_server_s = file_server_s
     watch = world.watch(first_step_timeout_s=1200, hang_s=600)
-    world.now = START + 599
-    assert watch.poll() == []
+    for world.now in (START, START + 599):
+        assert watch.poll() == []
     world.now = START + 601
     assert waking(watch.poll()) == ["hang"]
     world.now = START + 1201
     assert waking(watch.poll()) == ["first_step_timeout"]
     world.log("alive again")
     assert waking(watch.poll()) == []
-    world.now += 601
+    world.now += 300
+    assert waking(watch.poll()) == []
+    world.now += 301
     assert waking(watch.poll()) == ["hang"]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.diagnosis.signatures.schema import Signature, parse, prove
 from harness.diagnosis.signatures.schema import SignatureError as SignatureError
 from harness.diagnosis.signatures.schema import families as families
+from harness.installation import own_files, own_text
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def _catalogue(files: tuple[tuple[Path, int], ...]) -> tuple[SignatureCatalogue,
 @cache
 def _shipped() -> dict[str, Signature]:
     found: dict[str, Signature] = {}
-    for file in files_in(Path(__file__).parent):
+    for file in own_files(Path(__file__).parent, ".yaml"):
         if file.name != "families.yaml":
-            found = _with(found, parse(file.read_text(encoding="utf-8"), file.name), file.name)
+            found = _with(found, parse(own_text(file), file.name), file.name)
     return found
 
 

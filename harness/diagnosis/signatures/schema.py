@@ -20,6 +20,7 @@ from pydantic import (
 
 from harness.diagnosis.types import Role
 from harness.errors import UserError
+from harness.installation import own_text
 from monitors.metrics import PATTERN_TOKEN, literal_of
 
 Breadth = Literal["specific", "general", "last_resort"]
@@ -111,7 +112,7 @@ class Signature(BaseModel):
 @cache
 def families() -> Mapping[str, str]:
     """The families of failures with what belongs to each."""
-    text = Path(__file__).with_name("families.yaml").read_text(encoding="utf-8")
+    text = own_text(Path(__file__).with_name("families.yaml"))
     return yaml.load(text, Loader=_LOADER)
 
 

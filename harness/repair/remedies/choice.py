@@ -5,13 +5,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from harness.attempt import Remedy, RemedyKind, Undo
 from harness.config.values import Scalar, as_text
+from harness.installation import own_text
 from harness.repair.remedies import memory, services
 from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
 
@@ -138,5 +139,5 @@ def _undo(repair: Repair, situation: Situation, words: str) -> Undo:
 @cache
 def _table() -> Mapping[str, Any]:
     """What `remedies.yaml` holds."""
-    text = (resources.files(__package__) / "remedies.yaml").read_text(encoding="utf-8")
+    text = own_text(Path(__file__).with_name("remedies.yaml"))
     return dict(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))

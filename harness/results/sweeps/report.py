@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import installation
 from harness.atomic_write import write_atomically
 from harness.environment import known_secrets, remembered
 from harness.results import text
@@ -75,6 +76,7 @@ def build_sweep_report(
         write_atomically(target / name, content)
     data = {
         "schema": _SCHEMA,
+        "built_by": installation.version(),
         "name": comparison.study.name,
         **{key: view[key] for key in ("verdict", "found", "headline", "notes")},
         "cautions": [asdict(caution) for caution in view["cautions"]],

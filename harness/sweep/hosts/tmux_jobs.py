@@ -43,6 +43,7 @@ def start(job: Job) -> None:
         cwd=job.cwd,
         env=dict(job.environment),
         secret_env={name: value for name, value in job.environment.items() if is_secret(name, value)},
+        spare_daemons=True,
     )
     try:
         job.folder.mkdir(parents=True, exist_ok=True)

@@ -18,15 +18,16 @@ from harness.attempt import Diagnosis
 from harness.diagnosis import diagnose as diagnose_log
 from harness.experiment import Experiment
 from harness.journal import Entry, Event
-from harness.journal.events import Checked, Diagnosed, Held, Intent, StopAsked, SupervisorSeen
+from harness.journal.events import Checked, Diagnosed, Held, Intent, Owner, StopAsked, SupervisorSeen
+from harness.repair.apply_changes import check
 from harness.state import Outcome, Verdict
 from monitors.files import SupervisorInfo
 from monitors.launch import state_home
-from monitors.processes import boot_id
+from monitors.processes import ATTEMPT_VARIABLE, boot_id
 from tests.harness.agent.world import World, launch, new_experiment
 from tests.harness.runs import record
 
-AND_THEN = ". The run is held until then, and the training goes on"
+AND_THEN = ". The run is held until then"
 DONE = Verdict(Outcome.SUCCEEDED, "it ran to its end")
 
 
@@ -126,15 +127,18 @@ async def test_a_full_disk_after_the_end_of_the_journal_is_only_said(executor: E
     assert len(work.said) == 1 and len(executor.experiment.journal.entries) == entries
 
 
+@pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_an_attempt_whose_files_are_gone_for_good_is_concluded(
-    executor: Executor, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+    executor: Executor, monkeypatch: pytest.MonkeyPatch, is_stopped: bool, is_known: bool
 ) -> None:
-    """After its supervisor, or as soon as a person wants the run to stop, whoever supervises."""
+    """After its supervisor, or all of it where that was never seen; or as soon as a person wants the run to
+    stop, whoever supervises."""
     monkeypatch.setattr(holding, "GONE_PATIENCE_S", 60.0 if is_stopped else 0.05)
     launch(executor.experiment)
     dead = SupervisorInfo("x", pid=2**22, start_ticks=1, boot_id=boot_id(), host=socket.gethostname())
-    executor.experiment.record(SupervisorSeen(1, dead))
+    if is_known:
+        executor.experiment.record(SupervisorSeen(1, dead))
     if is_stopped:
         executor.experiment.record(StopAsked("a person"))
 
@@ -143,6 +147,7 @@ async def test_an_attempt_whose_files_are_gone_for_good_is_concluded(
         return DONE
 
     assert await holding.carry_through(executor, work) is DONE
+    assert executor.experiment.attempt_files(1).state() == "lost"
     ended = executor.monitor(executor.experiment.state.attempts[0]).ended()
     assert ended.reason == "lost" and "folder was removed" in ended.detail
 
@@ -159,6 +164,21 @@ def attempt_gone(folder: Path) -> None:
     (folder / "attempts" / "01").rename(folder / "attempts" / "elsewhere")
 
 
+async def test_what_another_machine_may_have_launched_is_not_concluded_from_here(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "GONE_PATIENCE_S", 0.05)
+    executor.experiment.record(Owner(1, "elsewhere"))
+    launch(executor.experiment)
+
+    async def work() -> Verdict:
+        executor.observe()
+        raise AssertionError
+
+    with pytest.raises(FileNotFoundError):
+        await holding.carry_through(executor, work)
+
+
 @pytest.mark.parametrize("gone", [moved, deleted, attempt_gone])
 async def test_a_folder_that_does_not_come_back_ends_the_watch_and_nothing_is_made_in_its_place(
     executor: Executor, monkeypatch: pytest.MonkeyPatch, gone: Callable[[Path], None]
@@ -166,6 +186,7 @@ async def test_a_folder_that_does_not_come_back_ends_the_watch_and_nothing_is_ma
     monkeypatch.setattr(holding, "GONE_PATIENCE_S", 0.05)
     folder = executor.experiment.dir
     launch(executor.experiment)
+    trains = {ATTEMPT_VARIABLE: executor.experiment.state.attempts[0].attempt_id}
     files = executor.experiment.attempt_files(1)
     files.dir.mkdir(parents=True)
     files.script.touch()
@@ -177,8 +198,11 @@ async def test_a_folder_that_does_not_come_back_ends_the_watch_and_nothing_is_ma
         executor.observe()
         raise AssertionError
 
+    training = await asyncio.create_subprocess_exec("sleep", "60", env=os.environ | trains)
     with pytest.raises(FileNotFoundError) as told:
         await holding.carry_through(executor, work)
+    training.kill()
+    await training.wait()
     assert str(folder) in str(told.value)
     assert ("moved to" in str(told.value)) == (gone is moved)
     assert (folder.with_name("moved") in index.unfinished()) == (gone is moved)
@@ -198,6 +222,23 @@ async def test_a_full_disk_holds_another_attempt_and_refuses_the_first(
     monkeypatch.setattr(executor.experiment, "clock", lambda: executor.experiment.state.deadline_at)
     with pytest.raises(FileNotFoundError):  # the check is over, and the attempt has no files here
         await executor.act(Check())
+
+
+async def test_a_read_only_folder_holds_and_says_nothing_against_a_launch(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it can be written again before the check is over."""
+    folder, access, is_read_only = executor.experiment.dir, os.access, True
+    monkeypatch.setattr(
+        os, "access", lambda path, *rest: not (is_read_only and path == folder) and access(path, *rest)
+    )
+    with pytest.raises(OSError, match="Read-only") as told:
+        await executor.act(Check())
+    assert holding.is_of_the_disk(told.value, executor) and str(folder) in str(told.value)
+    checked = check(executor.experiment, executor.experiment.state.draft)
+    assert not [text for text in checked.problems if str(folder) in text]
+    is_read_only = False
+    assert isinstance(await executor.act(Check()), Checked)
 
 
 async def test_what_was_concluded_while_the_folder_was_away_does_not_count(
@@ -253,7 +294,7 @@ async def test_a_person_ends_the_waiting(executor: Executor, monkeypatch: pytest
     holds = asyncio.ensure_future(holding.carry_through(executor, work))
     await asyncio.sleep(0.05)
     executor.ask_to_stop("`harness stop`")
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InterruptedError, match="No space left"):
         await holds
 
 

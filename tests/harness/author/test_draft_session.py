@@ -1,5 +1,6 @@
 """A model writes an experiment: repairs, nonsense, refusals, loops and outages."""
 
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -153,7 +154,8 @@ async def test_a_folder_that_the_person_named_is_asked_itself(here: Path, is_spr
 
 async def test_relative_paths_of_the_config_start_at_the_codebase(here: Path) -> None:
     for name in ("train.jsonl", "test.jsonl"):
-        (here / name).write_text('{"question": "1+1", "answer": "2"}\n')
+        rows = (json.dumps({"question": f"1+{number}", "answer": "x"}) + "\n" for number in range(32))
+        (here / name).write_text("".join(rows))
     data = config(training_file="train.jsonl", validation_file="test.jsonl")
     desk, _, _ = await author(here, [blueprint(), data, CHECK, FINISH])
     assert desk.findings is not None and desk.findings.problems == ()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import read
-from harness.templating import templates_dir
+from harness.installation import templates_dir
 from tests.harness.blueprint.reading import CWD, FOLDER, errors, read_text, section, warnings
 
 VALUES = (

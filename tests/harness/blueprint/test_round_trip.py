@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from harness.blueprint import Blueprint, read
@@ -86,6 +86,7 @@ def check_soup(text: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(SOUP, st.text(max_size=200)))
+@example("[exp_launch_command]##./python a.py")
 def test_any_text_is_read(text: str) -> None:
     check_soup(text)
 

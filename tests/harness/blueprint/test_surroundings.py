@@ -92,6 +92,14 @@ class TestTrainer:
         assert "ajet.rollout.num_repeet" in problem.message and "c.yaml:4" in problem.message
         assert "num_repeat" in problem.fix
 
+    def test_data_that_a_preparation_may_still_bring(self, tmp_path: Path) -> None:
+        files = "{training: {file_path: none.jsonl}, validation: {file_path: none.jsonl}}"
+        reader = f"  task_reader: {{type: jsonl_dataset_file, jsonl_dataset_file: {files}}}\n"
+        (tmp_path / "c.yaml").write_text(CONFIG.replace("  task_reader: {type: builtin}\n", reader))
+        (problem,) = check_trainer(plan(tmp_path, yaml_path="c.yaml")).problems
+        assert "none.jsonl" in problem.message and problem.severity == "error"
+        assert check_trainer(plan(tmp_path, yaml_path="c.yaml", prepare_command="make data")).can_run
+
     def test_a_python_without_it(self, tmp_path: Path) -> None:
         bare = python(tmp_path, f'{sys.executable} -I -S "$@"')
         checked = check_trainer(plan(tmp_path, venv_exe=bare))

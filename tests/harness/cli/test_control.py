@@ -25,12 +25,12 @@ def begun(folder: Path, name: str = "", finished: bool = False) -> Path:
     return folder
 
 
-def ends_with(status: int, flag: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def ends_with(status: int, flag: bool, monkeypatch: pytest.MonkeyPatch, said: str = "{}") -> None:
     """What takes a run over ends with this status, and leaves a finish.flag or not."""
 
     def go_on_here(folder: Path, stopped_by: str) -> None:
         if flag:
-            (folder / "finish.flag").write_text("{}")
+            (folder / "finish.flag").write_text(said)
         raise typer.Exit(status)
 
     monkeypatch.setattr("harness.cli.run.go_on_here", go_on_here)
@@ -43,6 +43,8 @@ def test_d20_a_stop_that_worked_ends_with_0(tmp_path: Path, monkeypatch: pytest.
     ends_with(130, True, monkeypatch)
     status, out, _ = typed("stop", "a")
     assert (status, out) == (0, f"stopped: {folder}\n")
+    ends_with(0, True, monkeypatch, '{"outcome": "succeeded"}')
+    assert "had ended (succeeded)" in typed("stop", "a")[1]
 
 
 @pytest.mark.parametrize("command", ["stop", "report"])

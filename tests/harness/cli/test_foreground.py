@@ -1,6 +1,7 @@
 """What a person sees of something at work in this terminal when they press Ctrl-C."""
 
 import asyncio
+import errno
 import signal
 import sys
 from collections.abc import Callable
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import typer
 
 from harness.cli import foreground
 from harness.cli.progress import Lines
+from harness.cli.run import held
 from harness.state import Verdict
+from tests.harness.agent.world import World, launch, new_experiment
 
 
 class Idle(foreground.Foreground):
@@ -30,6 +34,19 @@ class Idle(foreground.Foreground):
 
     def was_let_go(self, status: int) -> str:
         return f"let go with {status}"
+
+
+def test_what_goes_on_when_it_is_let_go_of_or_a_stop_ends_a_hold_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = new_experiment(tmp_path / "run", World([]))
+    assert "training" not in foreground.RunForeground(experiment).was_let_go(130)
+    launch(experiment)
+    assert "the training goes on" in foreground.RunForeground(experiment).was_let_go(130)
+    for error, said in ((InterruptedError, "A stop was asked for"), (OSError, "Correct that")):
+        with pytest.raises(typer.Exit), held(experiment, "7f3a", OSError):
+            raise error(errno.EACCES, "no permission", "there")
+        assert f"there: no permission. {said}: `harness " in capsys.readouterr().err
 
 
 def test_d27_the_answer_to_a_second_ctrl_c_is_on_a_line_of_its_own(

@@ -42,7 +42,9 @@ def test_a_script_gets_rows_as_they_were_printed(log: Path) -> None:
 def test_a_person_sees_the_leading_metric_and_its_direction(log: Path) -> None:
     status, out, _ = metrics(log)
     assert status == 0
-    assert "val_accuracy, more is better" in out and "epoch" in out
+    assert "val_accuracy, more is better" in out and "epoch" in out and "loss  2 values, " in out
+    log.write_text("\n".join(KERAS.splitlines()[:2]) + "\n")
+    assert "loss  1 value, " in metrics(log)[1]
 
 
 def test_a_log_without_rows_gets_a_proposal_that_can_be_tried(tmp_path: Path) -> None:

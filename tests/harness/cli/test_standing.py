@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from harness import index
+from harness.attempt import AttemptEnd
 from harness.blueprint import read
 from harness.cli.columns import fitted
 from harness.cli.standing import sparkline, standing
 from harness.journal import Journal
-from harness.journal.events import AttemptEvent, Created, Intent, Launched
+from harness.journal.events import AttemptEvent, Created, Intent, Launched, Waited
 from harness.state import AttemptState
 from tests.harness.cli.typed import typed
 
@@ -64,6 +65,21 @@ def test_show_of_a_running_run_tells_how_it_goes(running: Path) -> None:
     assert facts["rows"] == "step 27, loss 9, val_loss 0.03571" and "to the time limit" in facts["left"]
     told = json.loads(typed("show", "digits", "--json")[1])["now"]
     assert told["values"][7] is None and told["rows"][-1]["step"] == 29 and told["goal"] == "min"
+
+
+def test_an_attempt_whose_folder_is_there_again_is_no_alarm(running: Path) -> None:
+    with Journal(running / "journal.jsonl", time.time) as journal:
+        journal.append(AttemptEvent(1, "folder_gone", time.time(), "it is gone"))
+    assert "! nan" in typed("ls")[1] and "gone" not in typed("ls")[1]
+    (running / "attempts").rename(running / "away")
+    assert "! it is gone" in typed("ls")[1]
+
+
+def test_show_tells_how_an_attempt_ended_that_left_no_status(running: Path) -> None:
+    with Journal(running / "journal.jsonl", time.time) as journal:
+        journal.append(Intent("wait"))
+        journal.append(Waited("lost", ended=AttemptEnd("lost")))
+    assert "ajet_x-01  lost\n" in typed("show", "digits")[1]
 
 
 def test_ls_tells_it_in_a_line_below_the_run(running: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import index
+from harness.results.manifest import with_checksum
 from tests.harness.cli.typed import typed
 from tests.harness.results.finished import finished_run
 from tests.harness.sweep.finished import shared_sweep
@@ -60,6 +61,17 @@ def test_what_is_gone(run: Path) -> None:
     (run / "journal.jsonl").unlink()
     status, shown = verify(str(run))
     assert status == 1 and "journal.jsonl: the file is gone" in shown, "it is looked at nevertheless"
+
+
+def test_another_version_of_the_harness_is_no_tampering(run: Path) -> None:
+    result = json.loads((run / "result.json").read_text())
+    changed = {**result, "built_by": "0.0.9 (3f2a9c1d)", "reason": "worded otherwise"}
+    del changed["checksum"]
+    (run / "result.json").write_text(with_checksum(changed))
+    status, shown = verify(str(run))
+    assert status == 3 and shown.startswith("result.json: built by '0.0.9 (3f2a9c1d)', this is ")
+    assert len(shown.splitlines()) == 2
+    assert typed("report", str(run))[0] == verify(str(run))[0] == 0
 
 
 def test_a_run_is_found_by_its_name(run: Path) -> None:

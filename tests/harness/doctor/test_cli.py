@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.templating import templates_dir
+from harness.installation import templates_dir
 from tests.harness.cli.typed import typed
 
 PLAN = """# Exam

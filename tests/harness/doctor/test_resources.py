@@ -2,9 +2,8 @@
 
 import os
 import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,12 @@ from harness.doctor.launch import PlannedLaunch
 from harness.machine.ports import a_free_port
 from tests.harness.doctor.planning import bad, launch, model, safetensors
 from tests.nvml import stand_in
-
-
-@contextmanager
-def mounted(folder: Path, options: str) -> Iterator[Path]:
-    """A file system of its own."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+from tests.small_disk import small_disk
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    with mounted(tmp_path / "disk", "size=8m") as folder:
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 8) as folder:
         yield folder
 
 
@@ -44,22 +31,22 @@ def weights(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_disk_of_the_results(small_disk: Path, tmp_path: Path) -> None:
-    assert bad(resources.disk_of_results(launch(small_disk))) == [("problem", "disk_full")]
+def test_the_disk_of_the_results(disk: Path, tmp_path: Path) -> None:
+    assert bad(resources.disk_of_results(launch(disk))) == [("problem", "disk_full")]
     assert bad(resources.disk_of_results(launch(tmp_path))) == []
-    with mounted(tmp_path / "crowded", "size=1g,nr_inodes=20") as folder:
+    with small_disk(tmp_path / "crowded", 1024, "nr_inodes=20") as folder:
         (found,) = resources.disk_of_results(launch(folder))
     assert bad([found]) == [("problem", "disk_full")] and "more files" in found.text
 
 
-def test_checkpoints_on_their_own_disk(small_disk: Path, weights: Path) -> None:
+def test_checkpoints_on_their_own_disk(disk: Path, weights: Path) -> None:
     def found(target: Path, more: str = "") -> Finding:
         command = "python t.py --model_name_or_path ./model --output_dir {} --save_steps 10 --max_steps 40 {}"
         return next(iter(resources.checkpoints(launch(weights, command.format(target, more)))))
 
-    assert bad([found(small_disk)]) == [("warning", "disk_full")]
-    assert "4 checkpoint(s)" in found(small_disk).text
-    assert bad([found(small_disk, "--save_total_limit 1"), found(weights)]) == []
+    assert bad([found(disk)]) == [("warning", "disk_full")]
+    assert "4 checkpoint(s)" in found(disk).text
+    assert bad([found(disk, "--save_total_limit 1"), found(weights)]) == []
 
 
 def test_memory_for_the_model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +56,11 @@ def test_memory_for_the_model(weights: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert bad(resources.memory(given)) == [("warning", "host_oom")]
 
 
-def test_shared_memory_of_several_processes(small_disk: Path, tmp_path: Path) -> None:
+def test_shared_memory_of_several_processes(disk: Path, tmp_path: Path) -> None:
     workers = launch(tmp_path, "python t.py --num_workers 4")
-    assert bad(resources.shared_memory(workers, small_disk)) == [("warning", "shm_exhausted")]
+    assert bad(resources.shared_memory(workers, disk)) == [("warning", "shm_exhausted")]
     assert bad(resources.shared_memory(workers, tmp_path)) == []
-    assert bad(resources.shared_memory(launch(tmp_path, "python t.py"), small_disk)) == []
+    assert bad(resources.shared_memory(launch(tmp_path, "python t.py"), disk)) == []
 
 
 @pytest.mark.parametrize(
@@ -204,7 +191,19 @@ def test_d29_a_home_that_cannot_be_written_to_is_found(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert bad(resources.state_folder(launch(tmp_path, "true"))) == []
-    with mounted(tmp_path / "home", "size=1m,ro") as home:
-        monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
-        (found,) = resources.state_folder(launch(tmp_path, "true"))
-    assert found.severity == "problem" and "XDG_STATE_HOME" in found.fix
+    with small_disk(tmp_path / "home", 1, "ro") as home:
+        for state in (str(home / "state"), "/proc/state", "/dev/null/state"):
+            monkeypatch.setenv("XDG_STATE_HOME", state)
+            (found,) = resources.state_folder(launch(tmp_path, "true", variables={"MY_TOKEN": "zq81"}))
+            assert found.severity == "problem" and "XDG_STATE_HOME" in found.fix
+            (found,) = resources.state_folder(replace(launch(tmp_path, "true"), given={"A": "1"}))
+            assert found.severity == "warning", "only `harness ls` needs it"
+
+
+def test_secrets_that_are_words_are_named_without_their_value(tmp_path: Path) -> None:
+    given = {"DB_PASSWORD": "validation", "MY_TOKEN": "zq81-lmxw-77", "USER_NAME": "training"}
+    (found,) = resources.secrets(replace(launch(tmp_path, "true"), given=given))
+    assert found.severity == "warning" and "of DB_PASSWORD is" in found.text
+    assert "validation" not in found.sentence
+    others = {"MY_TOKEN": "zq81-lmxw-77", "USER_NAME": "training"}
+    assert list(resources.secrets(replace(launch(tmp_path, "true"), given=others))) == []

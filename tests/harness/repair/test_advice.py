@@ -2,19 +2,23 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.attempt import Diagnosis
 from harness.config.packages import known_packages
-from harness.diagnosis import diagnose_log
+from harness.diagnosis import diagnose, diagnose_log
+from harness.environment import ANOTHER, MISSING
 from harness.machine.disk import in_words
 from harness.options import RunOptions
+from harness.pending_changes import Change, PendingChanges
 from harness.repair import advice
 from harness.repair.remedies import Machine, Situation, remedies_for
-from harness.state import ExperimentState
-from tests.harness.runs import found, state_with
+from harness.state import AttemptState, ExperimentState
+from monitors.files import AttemptFiles
+from tests.harness.runs import end, found, state_with
 
 ACCELERATE = """Traceback (most recent call last):
   File "/exp/train.py", line 12, in <module>
@@ -117,6 +121,14 @@ def test_d11_a_missing_file_has_its_whole_path_and_the_setting_that_names_it(tmp
     assert "`data.path: data/train.csv`" in told(explained)
 
 
+@pytest.mark.parametrize("ended", [{"reason": "could_not_start"}, {"reason": "exited", "status": 1}])
+def test_a_codebase_that_is_gone_is_named(tmp_path: Path, ended: dict[str, object]) -> None:
+    failed = diagnose(AttemptFiles(tmp_path / "attempt"), end(ended))
+    explained = advice.of_run(failed, run_of(tmp_path / "code"), "")
+    assert f"The codebase {tmp_path}/code is not there" in explained.cause
+    assert f"Put {tmp_path}/code back" in told(explained)
+
+
 def test_d11_a_limit_that_the_command_sets_is_named_and_no_small_request_is_blamed(tmp_path: Path) -> None:
     log = "Traceback (most recent call last):\nMemoryError: Unable to allocate 1.00 MiB for an array\n"
     refused = from_log(tmp_path, log)
@@ -191,3 +203,18 @@ def test_no_secret_of_the_command_is_told(tmp_path: Path) -> None:
 def test_without_a_log_the_command_is_run_by_hand(tmp_path: Path) -> None:
     explained = advice.of_run(found({"family": "unknown", "cause": "?"}), run_of(tmp_path), "")
     assert explained.what_to_do[0].by_hand == f"cd {tmp_path} && python train.py"
+
+
+def test_a_secret_that_the_attempt_was_launched_without_is_named_first(tmp_path: Path) -> None:
+    def attempt(number: int, *changes: tuple[str, str]) -> AttemptState:
+        told = tuple(Change("secret", name, "", now, "") for name, now in changes)
+        return AttemptState(number, "", "", "", draft=PendingChanges(changes=told))
+
+    second = attempt(2, ("MY_TOKEN", MISSING), ("B_KEY", MISSING))
+    attempts = (attempt(1), second, attempt(3, ("B_KEY", ANOTHER)))
+    unknown = from_log(tmp_path, "it broke\n")
+    for said, until in ((False, 1), (True, 3)):
+        run = replace(run_of(tmp_path), attempts=attempts[:until])
+        first = advice.of_run(unknown, run, "").what_to_do[0].sentence
+        assert ("MY_TOKEN" in first) is said and "B_KEY" not in first
+    assert first.endswith(f"run again: `harness run {tmp_path / 'trial.md'}`")

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 
 from harness import journal
 from harness.atomic_write import write_json
+from harness.journal import Event
+from harness.journal.events import Held, Owner, StopAsked
+from harness.redaction import NO_SECRETS
 from harness.results.content import is_same_text, line_difference, tree_differences
-from harness.results.manifest import sha256, with_checksum
+from harness.results.manifest import sha256, vouched_for, with_checksum
 from harness.results.report import build_report
-from harness.results.verify import NotFinishedError, verify_run
+from harness.results.verify import NotFinishedError, run_flag, verify_run
+from harness.state import fold
 from tests.harness.results.finished import finished_run
 from tests.harness.results.journals import section
 
@@ -68,6 +73,25 @@ def test_a_report_without_drawings_holds_and_one_that_lost_them_does_not(run: Pa
     for drawing in (run / "figures").glob("*.svg"):
         drawing.unlink()
     assert set(found(run).values()) == {"the file is gone"}
+
+
+LATE = {
+    "a stop while it is built": (-3, StopAsked("`harness stop`")),
+    "a stop before the end": (-2, StopAsked("`harness stop`")),
+    "a full disk before the end": (-2, Held("the disk is full")),
+    "a kill before the end": (-2, Owner(1, "here")),
+}
+
+
+@pytest.mark.parametrize(("place", "late"), LATE.values(), ids=LATE)
+def test_what_comes_after_the_report_was_begun_is_not_in_it(run: Path, place: int, late: Event) -> None:
+    path = run / "journal.jsonl"
+    entries = journal.read(path)
+    entries.insert(place, replace(entries[place - 1], event=late))
+    path.write_bytes(b"".join(replace(each, seq=n).to_line() for n, each in enumerate(entries, start=1)))
+    flag = run_flag(fold(journal.read(path)), NO_SECRETS)
+    write_json(run / "finish.flag", {**flag, "manifest": vouched_for(run)})
+    assert flag["outcome"] == "succeeded" and verify_run(run).discrepancies == ()
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.soak)])
@@ -148,6 +172,33 @@ def test_a_forged_report_does_not_follow_from_the_raw_files(run: Path) -> None:
         *("result.json, facts", "result.json, narrative.sections", "result.json, narrative.added"),
         *("result.md", "report.html", "figures/reward.json, panels"),
     }
+
+
+def test_a_report_of_another_version_is_said_to_be_one(run: Path) -> None:
+    """Where nothing else differs: not where it is the same version, nor where a raw file has changed."""
+    result, raw = json.loads((run / "result.json").read_text()), run / "attempts/01/metrics.jsonl"
+    forge(run, lambda result: result.update(built_by="0.0.9 (3f2a9c1d)"))
+    assert verify_run(run).outdated == verify_run(run).discrepancies == (), "it would build the same"
+    forge(run, lambda result: result.pop("built_by"))
+    assert verify_run(run).summary.endswith("nothing differs"), "nor would one that did not say so yet"
+    for by in ("0.0.9 (3f2a9c1d)", None):
+        forge(run, lambda result, by=by: result.update(built_by=by, purpose="x"))
+        checked = verify_run(run)
+        assert checked.discrepancies == ()
+        (one,) = checked.below("p03").outdated
+        assert one.where == "p03: result.json"
+        assert one.what.startswith("built by " + (repr(by) if by else "nothing") + ", this is '")
+        assert f": 1 of its words and numbers come out otherwise; `harness report {run}`" in one.what
+        assert checked.summary.endswith("nothing differs but 1 built by another version")
+    forge(run, lambda now: now.update(built_by=result["built_by"]))
+    assert set(found(run)) == {"result.json, purpose"}
+    forge(run, lambda now: now.pop("built_by"))
+    before = raw.read_text()
+    raw.write_text(before + "\n")
+    assert set(found(run)) == {"result.json, purpose", "attempts/01/metrics.jsonl"}
+    raw.write_text(before)
+    build_report(run, journal.read(run / "journal.jsonl"))
+    assert verify_run(run).summary.endswith("nothing differs")
 
 
 def test_what_is_missing_and_what_is_there_too_many_is_named(run: Path) -> None:

@@ -20,6 +20,7 @@ from harness.sweep.hosts.leases import Capacity, Ledger
 from harness.sweep.hosts.local import LOOK_AGAIN_S, LocalHost
 from monitors.processes import ATTEMPT_VARIABLE, boot_id, read_process
 from tests.nvml import stand_in
+from tests.small_disk import small_disk
 
 GPUS = (("GPU-aaa", 4), ("GPU-bbb", 4))
 GIB = 2**30
@@ -241,14 +242,8 @@ def test_a_training_that_outlives_its_job_keeps_its_part_for_the_next_job(tmp_pa
     assert reserve(host, tmp_path, "third") is not None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount a tmpfs")
 def test_a_full_disk_is_said_and_what_is_held_can_be_given_back(tmp_path: Path) -> None:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    try:
+    with small_disk(tmp_path / "disk", 1 / 16) as folder:
         host = LocalHost(machine=Capacity(4.0, 8 * GIB), ledger=Ledger(folder / "leases"))
         held(host, tmp_path, "run")
         with contextlib.suppress(OSError), (folder / "filler").open("wb") as filler:
@@ -257,8 +252,6 @@ def test_a_full_disk_is_said_and_what_is_held_can_be_given_back(tmp_path: Path) 
             reserve(host, tmp_path, "other")
         host.release("run")
         assert list((folder / "leases").glob("*.json*")) == []
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -29,6 +29,17 @@ ROWS = [
     ("{'loss': 0.5, 'grad_norm': 1.2, 'epoch': 0.1}", None, {"loss": 0.5, "grad_norm": 1.2}),
     ("{'loss': '0.5', 'epoch': '0.1'}", None, {"loss": 0.5}),
     (" 10%|█  | 1/10 [00:05<00:45, 2.00it/s]{'loss': 0.5, 'epoch': 0.1}", None, {"loss": 0.5}),
+    ("step=1e3 loss=0.5", 1000, {"loss": 0.5}),
+    ("step:1.5e+03 - loss:0.5", 1500, {"loss": 0.5}),
+    ("step: 10.0 loss: 0.5", 10, {"loss": 0.5}),
+    ('{"step": 1e3, "loss": 0.5}', 1000, {"loss": 0.5}),
+    ("step=10.5 loss=0.5", None, {"loss": 0.5}),
+    ('{"step": 8.5, "loss": 0.5, "note": "ok"}', None, {"loss": 0.5}),
+    ("{'loss': 0.5, 'step': 8.5}", None, {"loss": 0.5}),
+    ("step:9007199254740991 - loss:0.5", 2**53 - 1, {"loss": 0.5}),
+    ("step:9007199254740993 - loss:0.5", None, {"loss": 0.5}),
+    ('{"step": 9007199254740993, "loss": 0.5}', None, {"loss": 0.5}),
+    ('{"step": 1e400, "loss": 0.5}', None, {"loss": 0.5}),
 ]  # fmt: skip
 
 NOT_ROWS = [

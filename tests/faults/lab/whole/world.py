@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from tests.e2e.bench import Bench, small_disk
+from tests.e2e.bench import Bench
 from tests.faults.lab.confine import control_groups
 from tests.faults.lab.programs.loopback import Handler, hang_up, reply, serve
 from tests.faults.lab.types import Limits
+from tests.small_disk import small_disk
 
 
 class World:
