@@ -12,9 +12,11 @@ from typing import Annotated
 
 import typer
 
+from trainer_core.backbone.plan import make_plan, told
 from trainer_core.config import ConfigError, Loaded, Problem, load_config, resolved_yaml
 from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
-from trainer_core.config.local_support import note
+from trainer_core.config.support import note
+from trainer_core.types import DataError, TrainingError
 
 BAD_CONFIG = 2
 
@@ -32,14 +34,17 @@ def ajet(
     conf: Annotated[Path | None, typer.Option("--conf", help="The config file.")] = None,
     backbone: Annotated[
         str | None,
-        typer.Option("--backbone", help="What trains; stronger than the file. This version: local."),
+        typer.Option("--backbone", help="What trains; stronger than the file. This version: local, debug."),
     ] = None,
     exp_dir: Annotated[
         str | None,
         typer.Option("--exp-dir", help="Write to EXP_DIR/{experiment_name}. [default: ./launcher_record]"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the config, print it in full, and do not train.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check config and data, print the config in full and what the run would do."
+        ),
     ] = False,
     explain: Annotated[
         str | None,
@@ -66,25 +71,31 @@ def ajet(
         _print_problems(error.problems, as_json)
         raise typer.Exit(BAD_CONFIG) from None
     if dry_run:
-        _print_config(loaded, as_json)
-        return
+        raise typer.Exit(_dry_run(loaded, as_json))
     _print_warnings(loaded.warnings)
+    raise typer.Exit(_train(loaded))
+
+
+def _train(loaded: Loaded) -> int:
+    """Import what trains, and train; the exit status."""
     try:
-        from trainer_core.backbone.local import train
+        from trainer_core.backbone.main import train
+        from trainer_core.backbone.process import tune_process
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "trainer_core":
             raise
         fix = "in the checkout of ajet-harness type: pip install '.[trainer]'"
         typer.echo(f"error: training needs {error.name}, which is not installed; {fix}", err=True)
-        raise typer.Exit(BAD_CONFIG) from None
+        return BAD_CONFIG
+    tune_process()
+    return train(loaded.config)
 
-    raise typer.Exit(train(loaded.config))
 
-
-def _print_problems(problems: Iterable[Problem], as_json: bool) -> None:
+def _print_problems(problems: Iterable[Problem], as_json: bool, stage: str = "config") -> None:
+    """`stage`: what they are problems of, `config` or `data`."""
     if as_json:
-        found = [problem.as_json() for problem in problems]
-        typer.echo(json.dumps({"ok": False, "problems": found}, ensure_ascii=False, default=str))
+        found = {"ok": False, "stage": stage, "problems": [problem.as_json() for problem in problems]}
+        typer.echo(json.dumps(found, ensure_ascii=False, default=str))
         return
     for problem in problems:
         typer.echo(f"error: {problem}", err=True)
@@ -95,14 +106,29 @@ def _print_warnings(warnings: Iterable[Problem]) -> None:
         typer.echo(f"warning: {warning}", err=True)
 
 
-def _print_config(loaded: Loaded, as_json: bool) -> None:
+def _dry_run(loaded: Loaded, as_json: bool) -> int:
+    """Print the config in full and, as comments behind it, what the run would do."""
+    ajet = loaded.config.ajet
+    try:
+        plan = make_plan(ajet)
+    except TrainingError as error:
+        stage = "data" if isinstance(error, DataError) else "config"
+        _print_problems([Problem(f"{error}.", "", loaded.name)], as_json, stage)
+        return BAD_CONFIG
+    warnings = [*loaded.warnings, *map(loaded.problem, plan.doubts)]
     if as_json:
-        warnings = [warning.as_json() for warning in loaded.warnings]
-        config = loaded.config.model_dump(mode="json")
-        typer.echo(json.dumps({"ok": True, "config": config, "warnings": warnings}, ensure_ascii=False))
-        return
-    _print_warnings(loaded.warnings)
+        answer = {
+            "ok": True,
+            "config": loaded.config.model_dump(mode="json"),
+            "plan": plan.as_json(),
+            "warnings": [warning.as_json() for warning in warnings],
+        }
+        typer.echo(json.dumps(answer, ensure_ascii=False))
+        return 0
+    _print_warnings(warnings)
     typer.echo(resolved_yaml(loaded.config), nl=False)
+    typer.echo("".join(f"\n# {line}" for line in told(plan, ajet)))
+    return 0
 
 
 def _explain(pattern: str, as_json: bool) -> int:

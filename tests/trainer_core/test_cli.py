@@ -37,6 +37,32 @@ def test_dry_run_prints_the_whole_config(conf: str) -> None:
     assert written["ajet"]["data"]["train_batch_size"] == 32
 
 
+def test_dry_run_ends_with_what_the_run_would_do(conf: str) -> None:
+    words = ("--conf", conf, "--dry-run", "ajet.trainer_common.optim.lr_warmup_steps=10000")
+    result = ajet(*words)
+    summary = [
+        line.removeprefix("# ").split()[0] for line in result.stdout.splitlines() if line.startswith("#")
+    ]
+    assert summary == ["data", "steps", "each", "validation", "memory"]
+    assert "before the learning rate has risen" in result.stderr
+    answer = json.loads(ajet(*words, "--json").stdout)
+    assert answer["plan"]["schedule"]["samples_per_step"] == 128
+    assert [warning["key"] for warning in answer["warnings"]] == ["ajet.trainer_common.optim.lr_warmup_steps"]
+
+
+def test_dry_run_opens_the_data(conf: str, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    files = f"{{training: {{file_path: {data}}}, validation: {{file_path: {data}}}}}"
+    words = ("--conf", conf, "--dry-run", "ajet.task_reader.type=jsonl_dataset_file")
+    words = (*words, f"ajet.task_reader.jsonl_dataset_file={files}")
+    assert ajet(*words).stderr == f"error: {conf}: there is no data file {data}.\n"
+    data.write_text('{"question": "a"}\n{"question": }\n')
+    result = ajet(*words)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert f"{data}:2: not a JSON object" in result.stderr
+    assert json.loads(ajet(*words, "--json").stdout)["stage"] == "data"
+
+
 def test_warnings_do_not_mix_with_the_config(conf: str) -> None:
     result = ajet("--conf", conf, "--dry-run", "ajet.trainer_common.nnodes=2")
     assert "warning" not in result.stdout
@@ -59,6 +85,7 @@ def test_json(conf: str) -> None:
     assert result.exit_code == 2
     assert json.loads(result.stdout) == {
         "ok": False,
+        "stage": "config",
         "problems": [
             {
                 "message": "must be int > 0.",
@@ -105,7 +132,7 @@ def test_the_trainer_gets_the_config_and_its_exit_code_is_ours(
         seen.append(config)
         return 1
 
-    monkeypatch.setitem(sys.modules, "trainer_core.backbone.local", SimpleNamespace(train=train))
+    monkeypatch.setitem(sys.modules, "trainer_core.backbone.main", SimpleNamespace(train=train))
     assert ajet("--conf", conf, "ajet.trainer_common.seed=5").exit_code == 1
     assert [config.ajet.trainer_common.seed for config in seen] == [5]
 

@@ -1,19 +1,11 @@
-"""Estimators of KL(policy || reference) from the log-probabilities of sampled tokens."""
+"""KL(policy || reference) estimated from the log-probabilities of sampled tokens: in the loss, or taken off
+the reward."""
 
 from __future__ import annotations
 
 import torch
 
-KL_ESTIMATORS: dict[str, str] = {
-    "kl": "k1",
-    "k1": "k1",
-    "abs": "abs",
-    "mse": "k2",
-    "k2": "k2",
-    "low_var_kl": "k3",
-    "k3": "k3",
-}
-"""Names people use → short name. A trailing `+` (`k1+`, `low_var_kl+`) takes the gradient of k2."""
+from trainer_core.algorithm.names import KL_ESTIMATORS, unknown
 
 
 def kl_estimate(logprobs: torch.Tensor, ref_logprobs: torch.Tensor, kind: str = "low_var_kl") -> torch.Tensor:
@@ -37,14 +29,36 @@ def kl_estimate(logprobs: torch.Tensor, ref_logprobs: torch.Tensor, kind: str = 
     """
     name = kind.removesuffix("+")
     if name not in KL_ESTIMATORS:
-        raise ValueError(
-            f"unknown KL estimator {kind!r}; known: {', '.join(KL_ESTIMATORS)}, each also with a trailing '+'"
-        )
+        raise unknown("KL estimator", kind, [*KL_ESTIMATORS, "each also with a trailing '+'"])
     value = _value(logprobs - ref_logprobs, KL_ESTIMATORS[name])
     if not kind.endswith("+") or KL_ESTIMATORS[name] == "k2":
         return value
     gradient = 0.5 * (logprobs - ref_logprobs) ** 2
     return gradient - gradient.detach() + value.detach()
+
+
+def kl_penalty(
+    old_logprobs: torch.Tensor,
+    ref_logprobs: torch.Tensor,
+    trained: torch.Tensor,
+    *,
+    coef: float,
+    kind: str = "kl",
+) -> torch.Tensor:
+    """What each token costs in reward for leaving the reference: coef · KL estimate.
+
+    Args:
+        old_logprobs, ref_logprobs: [T] under the policy that sampled, and the reference.
+        trained: [T] bool; whatever stands elsewhere, NaN too, costs nothing.
+
+    Returns:
+        [T], for `Outcomes.penalty`; 0 where not trained. Its sum over an episode is what verl's
+        `apply_kl_penalty` takes off that episode's reward.
+    """
+    kl = kl_estimate(
+        torch.where(trained, old_logprobs, 0.0), torch.where(trained, ref_logprobs, 0.0), kind
+    ).detach()
+    return torch.where(trained, coef * kl, 0.0)
 
 
 def _value(x: torch.Tensor, estimator: str) -> torch.Tensor:

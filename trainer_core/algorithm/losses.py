@@ -1,91 +1,179 @@
-"""Policy-gradient losses and how per-token losses become one number."""
+"""Policy losses per token. How they become one number is in the weights of the tokens (`weights.py`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
-Aggregation = Literal[
-    "token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"
-]
+from trainer_core.algorithm.kl import kl_estimate
+from trainer_core.algorithm.names import unknown
+from trainer_core.types import Loss, LossName
 
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """Per-token losses [B, R] and what happened to them; nothing is masked or averaged yet."""
+    """What each of T tokens contributes."""
 
     losses: torch.Tensor
-    clipped: torch.Tensor
-    """[B, R] 1 where the upper clip was active."""
-    log_ratio: torch.Tensor
-    """[B, R] logprobs - old_logprobs, clamped to ±20."""
+    """[T], differentiable, with the KL term; 0 where not trained."""
+    metrics: dict[str, torch.Tensor]
+    """`actor/…` → [T], detached, 0 where not trained; each is reported as its mean over trained tokens."""
 
 
-def clipped_policy_loss(
+def policy_loss(
+    loss: Loss,
     logprobs: torch.Tensor,
     old_logprobs: torch.Tensor,
-    advantages: torch.Tensor,
-    *,
-    clip_low: float = 0.2,
-    clip_high: float = 0.2,
-    dual_clip: float = 3.0,
+    advantage: torch.Tensor,
+    segment: torch.Tensor,
+    trained: torch.Tensor | None = None,
+    reference_logprobs: torch.Tensor | None = None,
 ) -> PolicyLoss:
-    """PPO's clipped surrogate, per token: -min(ratio · A, clip(ratio, 1 - clip_low, 1 + clip_high) · A).
-
-    Where A < 0 the loss is bounded by -dual_clip · A, so that one very unlikely token cannot blow up the
-    step.
+    """The loss of each token: policy loss + kl_coef · KL from the reference.
 
     Args:
-        logprobs, old_logprobs, advantages: [B, R].
+        logprobs: [T] under the policy being trained.
+        old_logprobs, reference_logprobs: [T] under the policy the update starts from, and the frozen start.
+        advantage: [T].
+        segment: [T] int64, the sequence of each token; all tokens of a sequence are here (`gspo`).
+        trained: [T] bool; whatever stands elsewhere, NaN too, touches neither losses nor gradients. None:
+            all.
+
+    Metrics: `actor/pg_loss` (without KL), `actor/ppo_kl` (old - new log-probability), `actor/pg_clipfrac` and
+    `actor/pg_clipfrac_lower` where the loss clips, `actor/kl_loss` where there is a KL term.
+
+    Raises:
+        ValueError: unknown loss, or a KL term without reference.
+    """
+    if loss.name not in _LOSSES:
+        raise unknown("loss", loss.name, _LOSSES)
+    if loss.kl_coef and reference_logprobs is None:
+        raise ValueError("kl_coef needs the reference's log-probabilities")
+    mask = torch.ones_like(segment, dtype=torch.bool) if trained is None else trained
+    tokens = _Tokens(
+        torch.where(mask, logprobs, 0.0),
+        torch.where(mask, old_logprobs, 0.0),
+        torch.where(mask, advantage, 0.0),
+        segment,
+        mask,
+    )
+    losses, diagnostics = _LOSSES[loss.name](tokens, loss)
+    metrics = {"pg_loss": losses, "ppo_kl": tokens.old_logprobs - tokens.logprobs} | diagnostics
+    if loss.kl_coef and reference_logprobs is not None:
+        reference = torch.where(mask, reference_logprobs, 0.0)
+        kl = kl_estimate(tokens.logprobs, reference, loss.kl_estimator)
+        losses = losses + loss.kl_coef * kl
+        metrics["kl_loss"] = kl
+    return PolicyLoss(losses, {f"actor/{name}": each.detach() for name, each in metrics.items()})
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """T tokens; all numbers are 0 where not trained, so that every loss and every metric is 0 there."""
+
+    logprobs: torch.Tensor
+    old_logprobs: torch.Tensor
+    advantage: torch.Tensor
+    segment: torch.Tensor
+    trained: torch.Tensor
+
+    @property
+    def log_ratio(self) -> torch.Tensor:
+        """Clamped to ±20, as verl does."""
+        return (self.logprobs - self.old_logprobs).clamp(-20.0, 20.0)
+
+
+_Result = tuple[torch.Tensor, dict[str, torch.Tensor]]
+
+
+def _ppo(tokens: _Tokens, loss: Loss) -> _Result:
+    """-min(ratio · A, clip(ratio, 1 - clip_low, 1 + clip_high) · A), and where A < 0 at most -dual_clip · A,
+    so that one very unlikely token cannot blow up the step.
 
     Source: PPO, arXiv 1707.06347, eq. 7; separate bounds from DAPO, arXiv 2503.14476; dual clip from arXiv
-    1912.09729, eq. 5; the clamp of the log-ratio to ±20 as verl `compute_policy_loss_vanilla`.
+    1912.09729, eq. 5; verl `compute_policy_loss_vanilla`.
     """
-    log_ratio = (logprobs - old_logprobs).clamp(-20.0, 20.0)
-    ratio = log_ratio.exp()
-    plain = -advantages * ratio
-    bounded = -advantages * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    advantage = tokens.advantage
+    ratio = tokens.log_ratio.exp()
+    plain, bounded = -advantage * ratio, -advantage * ratio.clamp(1 - loss.clip_low, 1 + loss.clip_high)
     pessimistic = torch.maximum(plain, bounded)
-    capped = torch.minimum(pessimistic, -advantages * dual_clip)
-    return PolicyLoss(
-        losses=torch.where(advantages < 0, capped, pessimistic),
-        clipped=(bounded > plain).to(logprobs.dtype),
-        log_ratio=log_ratio,
-    )
+    limit = -advantage * loss.dual_clip
+    losses = torch.where(advantage < 0, torch.minimum(pessimistic, limit), pessimistic)
+    too_low = (pessimistic > limit) & (advantage < 0)
+    return losses, {
+        "ppo_kl": -tokens.log_ratio,
+        "pg_clipfrac": (bounded > plain).to(ratio.dtype),
+        "pg_clipfrac_lower": too_low.to(ratio.dtype),
+    }
 
 
-def masked_mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean over the positions where mask is 1; 0 when there are none."""
-    return (values * mask).sum() / mask.sum().clamp(min=1.0)
+def _gspo(tokens: _Tokens, loss: Loss) -> _Result:
+    """PPO's surrogate without dual clip, with one ratio per sequence, exp of its mean log-ratio (at most
+    e^10); the gradient flows through each token's own log-probability.
 
-
-def aggregate(
-    losses: torch.Tensor, mask: torch.Tensor, mode: Aggregation = "token-mean", *, horizon: int | None = None
-) -> torch.Tensor:
-    """One loss from per-token losses.
-
-    Args:
-        losses, mask: [B, R]; sequences that are masked out entirely do not count as sequences.
-        mode: token-mean (DAPO), token-sum, seq-mean-token-sum, seq-mean-token-mean (the original GRPO),
-            seq-mean-token-sum-norm (Dr. GRPO: divided by the constant `horizon`).
-        horizon: the constant for seq-mean-token-sum-norm; R when None.
-
-    Returns:
-        A scalar.
+    A sequence is a segment: the branches of an episode that forked have a ratio each.
+    Source: GSPO-token, arXiv 2507.18071; verl `compute_policy_loss_gspo`.
     """
-    if mode == "token-mean":
-        return masked_mean(losses, mask)
-    per_sequence = (losses * mask).sum(dim=-1)
-    if mode == "token-sum":
-        return per_sequence.sum()
-    lengths = mask.sum(dim=-1)
-    sequences = (lengths > 0).sum().clamp(min=1)
-    if mode == "seq-mean-token-sum":
-        return per_sequence.sum() / sequences
-    if mode == "seq-mean-token-mean":
-        return (per_sequence / lengths.clamp(min=1.0)).sum() / sequences
-    if mode == "seq-mean-token-sum-norm":
-        return per_sequence.sum() / sequences / (horizon or losses.shape[-1])
-    raise ValueError(f"unknown aggregation {mode!r}")
+    log_ratio = (tokens.logprobs - tokens.old_logprobs).detach()
+    sequences = int(tokens.segment.max()) + 1 if len(tokens.segment) else 0
+    sums = log_ratio.new_zeros(sequences).index_add_(0, tokens.segment, log_ratio)
+    counts = log_ratio.new_zeros(sequences).index_add_(0, tokens.segment, tokens.trained.to(log_ratio.dtype))
+    of_sequence = (sums / counts.clamp(min=1))[tokens.segment]
+    ratio = (tokens.logprobs - tokens.logprobs.detach() + of_sequence).clamp(max=10.0).exp()
+    plain = -tokens.advantage * ratio
+    bounded = -tokens.advantage * ratio.clamp(1 - loss.clip_low, 1 + loss.clip_high)
+    return torch.maximum(plain, bounded), {"pg_clipfrac": (bounded > plain).to(ratio.dtype)}
+
+
+def _cispo(tokens: _Tokens, loss: Loss) -> _Result:
+    """-sg[clip(ratio, 1 - clip_low, 1 + clip_high)] · A · logprob: every token keeps a gradient.
+
+    Source: MiniMax-M1, arXiv 2506.13585; verl `compute_policy_loss_cispo`.
+    """
+    ratio = tokens.log_ratio.detach().exp()
+    clipped = ratio.clamp(1 - loss.clip_low, 1 + loss.clip_high)
+    losses = -clipped * tokens.advantage * tokens.logprobs
+    return losses, {"ppo_kl": -tokens.log_ratio, "pg_clipfrac": (ratio != clipped).to(ratio.dtype)}
+
+
+def _sapo(tokens: _Tokens, loss: Loss) -> _Result:
+    """-A · sigmoid(tau · (ratio - 1)) · 4/tau: a smooth gate in place of the clip, tau by the sign of A.
+
+    Source: SAPO, arXiv 2511.20347; verl `compute_policy_loss_sapo`.
+    """
+    advantage = tokens.advantage
+    tau = torch.where(advantage > 0, loss.tau_positive, torch.full_like(advantage, loss.tau_negative))
+    gate = torch.sigmoid(tau * (tokens.log_ratio.exp() - 1.0)) * (4.0 / tau)
+    return -gate * advantage, {"ppo_kl": -tokens.log_ratio}
+
+
+def _dro(tokens: _Tokens, loss: Loss) -> _Result:
+    """-(A · logprob - beta/2 · (log-ratio)²).
+
+    Source: DRO, arXiv 2405.19107; verl `compute_policy_loss_dro`.
+    """
+    log_ratio = tokens.logprobs - tokens.old_logprobs
+    return -(tokens.logprobs * tokens.advantage - 0.5 * loss.beta * log_ratio.square()), {}
+
+
+def _importance_sampling(tokens: _Tokens, loss: Loss) -> _Result:
+    """-ratio · A, not clipped; its gradient at ratio 1 is REINFORCE's. Source: Tinker's loss of this name."""
+    return -tokens.log_ratio.exp() * tokens.advantage, {"ppo_kl": -tokens.log_ratio}
+
+
+def _cross_entropy(tokens: _Tokens, loss: Loss) -> _Result:
+    """-logprob: supervised learning; the advantage is not looked at. Source: Tinker's loss of this name."""
+    return -tokens.logprobs, {}
+
+
+_LOSSES: dict[LossName, Callable[[_Tokens, Loss], _Result]] = {
+    "ppo": _ppo,
+    "gspo": _gspo,
+    "cispo": _cispo,
+    "sapo": _sapo,
+    "dro": _dro,
+    "importance_sampling": _importance_sampling,
+    "cross_entropy": _cross_entropy,
+}

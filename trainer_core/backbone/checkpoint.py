@@ -1,27 +1,30 @@
 """Checkpoints: Hugging Face folders that training can go on from.
 
-`checkpoints/step_000040/` holds the model, its tokenizer and `trainer_state.pt`. A folder is written under
-another name and renamed, and `latest` (the newest folder's name) is replaced last: whatever happens in
-between, the earlier checkpoint stays whole.
+`checkpoints/step_000040/` holds what the training engine saved (the model, and all it needs to go on), the
+tokenizer, `checkpoint.json` and, where the next step's episodes were collected ahead, `ahead.json`. A folder
+is written under another name, brought to the disk and renamed, and `latest` (the newest folder's name) is
+replaced last: whatever happens in between, a power cut included, the earlier checkpoint stays whole.
 """
 
 from __future__ import annotations
 
-import pickle
+import json
+import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from pydantic import TypeAdapter
 from safetensors import SafetensorError
 
 from trainer_core.engine.protocols import TrainingEngine
 from trainer_core.tracking.atomic import write_atomically
-from trainer_core.types import TrainingError
+from trainer_core.types import Episode, TrainingError
 
-_STATE = "trainer_state.pt"
+_RECORD, _AHEAD = "checkpoint.json", "ahead.json"
+_EPISODES: TypeAdapter[tuple[Episode, ...]] = TypeAdapter(tuple[Episode, ...])
 
 
 @dataclass(frozen=True)
@@ -30,14 +33,14 @@ class Checkpoint:
 
     folder: Path
     step: int
-    engine: Mapping[str, Any]
-    """The training engine's `state()`."""
     start_digest: str
     """Digest of the weights that reinforcement learning started from: the reference of the KL loss."""
     row: Mapping[str, float]
     """The metric row of that step."""
     config: Mapping[str, Any]
     """The config it was trained with."""
+    ahead: Sequence[Episode] = ()
+    """The episodes of the next step, where they were collected ahead."""
 
 
 class Checkpoints:
@@ -47,26 +50,58 @@ class Checkpoints:
         """`keep` newest ones stay, older ones are removed; None keeps all."""
         self.folder = folder
         self._keep = keep
+        self._last_step = 0  # saved or gone on from; whatever is newer is of a course that was given up
 
-    def latest(self) -> Checkpoint | None:
-        """The newest checkpoint, None when there is none.
+    def resume(
+        self,
+        engine: TrainingEngine,
+        *,
+        check: Callable[[Checkpoint], None],
+        say: Callable[[str], None],
+    ) -> Checkpoint | None:
+        """Load the checkpoint that `latest` names (the newest if there is no such file), or where it is
+        damaged the next older one, saying so.
+
+        Args:
+            check: raises TrainingError where a checkpoint is not of this run.
+
+        Returns:
+            None if there is none.
 
         Raises:
-            TrainingError: it cannot be read.
+            TrainingError: `check` says so, or none can be read.
         """
-        pointer = self.folder / "latest"
-        if not pointer.is_file():
+        candidates, named = self._candidates(), self._named()
+        problems: list[str] = []
+        if named and self.folder / named not in candidates:
+            problems.append(f"{self.folder / 'latest'} names {named!r}, which is not there")
+        for folder in reversed(candidates):
+            try:
+                checkpoint = _read(folder)
+            except (OSError, ValueError, TypeError) as error:
+                problems.append(f"checkpoint {folder} cannot be read ({error})")
+                continue
+            check(checkpoint)
+            try:
+                engine.load(checkpoint.folder)
+            except TrainingError as error:
+                problems.append(str(error))
+                continue
+            for problem in problems:
+                say(f"warning: {problem}; going back to {folder.name}")
+            self._last_step = checkpoint.step
+            return checkpoint
+        if not problems:
             return None
-        folder = self.folder / pointer.read_text(encoding="utf-8").strip()
-        try:
-            state = torch.load(folder / _STATE, weights_only=True)
-            return Checkpoint(folder=folder, **state)
-        except (OSError, RuntimeError, EOFError, TypeError, ValueError, pickle.UnpicklingError) as error:
-            raise TrainingError(
-                f"checkpoint {folder} cannot be read ({error}). Write the name of an earlier folder "
-                f"into {pointer}, or set "
-                "trainer_common.resume: never and a new experiment_dir"
-            ) from error
+        raise TrainingError(
+            f"{problems[0]}, and there is no older one that is whole. Set trainer_common.resume: never and a "
+            "new experiment_dir to start again"
+        )
+
+    @property
+    def last(self) -> Path | None:
+        """The checkpoint that `resume` tries first; None if there is none."""
+        return next(reversed(self._candidates()), None)
 
     def save(
         self,
@@ -77,6 +112,7 @@ class Checkpoints:
         start_digest: str,
         row: Mapping[str, float],
         config: Mapping[str, Any],
+        ahead: Sequence[Episode] = (),
     ) -> Path:
         """Write the checkpoint of a step and make it the latest.
 
@@ -86,33 +122,75 @@ class Checkpoints:
         """
         target = self.folder / f"step_{step:06d}"
         draft = self.folder / f".draft-step_{step:06d}"
+        record = {"step": step, "start_digest": start_digest, "row": dict(row), "config": dict(config)}
         try:
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
-            engine.save_model(draft)
+            engine.save(draft)
             tokenizer.save_pretrained(draft)
-            state = {
-                "step": step,
-                "engine": engine.state(),
-                "start_digest": start_digest,
-                "row": dict(row),
-                "config": dict(config),
-            }
-            torch.save(state, draft / _STATE)
+            (draft / _RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
+            if ahead:
+                episodes = json.dumps([asdict(episode) for episode in ahead], default=str)
+                (draft / _AHEAD).write_text(episodes, encoding="utf-8")
+            for path in [*draft.rglob("*"), draft]:
+                _to_disk(path)
             shutil.rmtree(target, ignore_errors=True)
             draft.rename(target)
+            _to_disk(self.folder)
             write_atomically(self.folder / "latest", target.name + "\n")
+            _to_disk(self.folder)
         except (OSError, RuntimeError, SafetensorError) as error:
             shutil.rmtree(draft, ignore_errors=True)
             raise TrainingError(
-                f"cannot write the checkpoint of step {step} to {target}: {error}. Free space on "
-                "that disk (or choose "
-                "another checkpoint_base_dir) and start again: training goes on from the last checkpoint"
+                f"cannot write the checkpoint of step {step} to {target}: {error}. Free space on that disk "
+                "(or choose another checkpoint_base_dir) and start again: training goes on from the last one"
             ) from error
-        self._remove_old()
+        self._remove_others(target)
         return target
 
-    def _remove_old(self) -> None:
-        if self._keep is not None:
-            for folder in sorted(self.folder.glob("step_*"))[: -self._keep]:
-                shutil.rmtree(folder, ignore_errors=True)
+    def _named(self) -> str:
+        """What `latest` names; empty if there is no such file."""
+        pointer = self.folder / "latest"
+        return pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+
+    def _candidates(self) -> list[Path]:
+        """Those that can be gone on from, the best last."""
+        named = self._named()
+        return [each for each in self._folders() if not named or _step(each.name) <= _step(named)]
+
+    def _folders(self) -> list[Path]:
+        """By step, ascending."""
+        found = [each for each in self.folder.glob("step_*") if _step(each.name) >= 0]
+        return sorted(found, key=lambda each: _step(each.name))
+
+    def _remove_others(self, written: Path) -> None:
+        """Remove what is newer than the step this one was trained from, and all but the last `keep`."""
+        step = _step(written.name)
+        given_up = [
+            each for each in self._folders() if each != written and _step(each.name) > self._last_step
+        ]
+        kept = [each for each in self._folders() if each not in given_up]
+        self._last_step = step
+        for folder in given_up + ([] if self._keep is None else kept[: -self._keep]):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(folder: Path) -> Checkpoint:
+    record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+    ahead = folder / _AHEAD
+    episodes = json.loads(ahead.read_text(encoding="utf-8")) if ahead.is_file() else []
+    return Checkpoint(folder, **record, ahead=_EPISODES.validate_python(episodes))
+
+
+def _step(name: str) -> int:
+    digits = name.removeprefix("step_")
+    return int(digits) if digits.isdecimal() else -1
+
+
+def _to_disk(path: Path) -> None:
+    """Have a file's content, or a folder's list of names, survive a power cut."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -1,181 +1,139 @@
-"""The training loop, on one machine, without anything but torch and transformers.
-
-    tasks → rollouts → rewards → advantages → update → metrics → (validation) → (checkpoint)
-
-Everything random is derived from the config's seed, the step and a purpose, so the loop carries no state but
-the weights and the optimizer's: a run resumed from a checkpoint gives the numbers of an uninterrupted one.
-"""
+"""Backbone `local`: engines on transformers and torch, in this process."""
 
 from __future__ import annotations
 
-import errno
-import logging
-import sys
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import copy
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trainer_core.algorithm.advantages import grpo_advantages
-from trainer_core.backbone.phases import Phases
+from trainer_core.backbone.run import Engines
 from trainer_core.backbone.seeds import derive_seed
-from trainer_core.backbone.setup import Run, longest_response, open_run
-from trainer_core.backbone.stop import StopRequested, StopSignals
-from trainer_core.config.schema import Config
-from trainer_core.engine.batch import collate
-from trainer_core.tracking.batch_metrics import batch_metrics
-from trainer_core.types import Sample, Task, TrainingError
-from trainer_core.validation.validate import summarize, write_down
+from trainer_core.bounds import MICRO_BATCH_TOKENS
+from trainer_core.config.section import path_of
+from trainer_core.engine.local_inference import LocalInference
+from trainer_core.engine.local_training import LocalTraining
+from trainer_core.engine.lora import Lora
+from trainer_core.engine.start_model import (
+    StartModel,
+    load_model,
+    load_tokenizer,
+    tiny_start_model,
+    weights_digest,
+)
+from trainer_core.engine.tiny_model import TinyModel, make_tokenizer
+from trainer_core.engine.warmup import WarmupSettings
+from trainer_core.types import TaskSplits, TrainingError
 
-_log = logging.getLogger(__name__)
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def train(config: Config) -> int:
-    """Train as the config says; the exit status of the process.
-
-    Returns:
-        0 when all steps are done, 1 when training failed (the reason is on stderr), 143 after SIGTERM and
-        130 after SIGINT, with a checkpoint of the last finished step.
-    """
-    folder = Path(config.ajet.experiment_dir).absolute()
-    with StopSignals() as stop:
-        try:
-            run = open_run(config, say=_say, safe_point=stop.safe_point)
-            with closing(run):
-                _train(run, stop)
-        except StopRequested as request:
-            _say(f"stopped by {request}")
-            return 128 + request.signal_number
-        except TrainingError as error:
-            _log.exception("training failed")
-            return _failed(str(error))
-        except OSError as error:
-            if error.errno not in _NO_SPACE:
-                raise
-            return _failed(
-                f"cannot write below {folder}: {error.strerror}. Free some space there and start again: "
-                "training goes on from the last checkpoint"
-            )
-    _say(f"done; results in {folder}")
-    return 0
+if TYPE_CHECKING:
+    from trainer_core.config.model import Model
+    from trainer_core.config.schema import Ajet
 
 
-def _train(run: Run, stop: StopSignals) -> None:
-    """The loop."""
-    common = run.ajet.trainer_common
-    if common.val_only or (run.start_step == 0 and common.val_before_train):
-        _record(run, run.start_step, _validate(run, run.start_step))
-    if run.order is None:
-        return
-    if run.start_step >= run.total_steps:
-        _say(f"all {run.total_steps} steps are done already")
-    done = saved = run.start_step
-    row: dict[str, float] = {}
-    try:
-        for step in range(run.start_step + 1, run.total_steps + 1):
-            phases = Phases(time.perf_counter)
-            row = _step(run, step, run.order.tasks_of_step(step), phases, stop)
-            done = step
-            if _due(step, common.test_freq, at_end=common.test_freq > 0 and step == run.total_steps):
-                with phases("testing"):
-                    row |= _validate(run, step)
-            try:
-                if _due(step, common.save_freq, at_end=step == run.total_steps):
-                    with phases("save_checkpoint"):
-                        _save(run, step, row)
-                    saved = step
-            finally:
-                _record(run, step, row | phases.metrics(tokens=row["perf/total_num_tokens"]))
-    except StopRequested:
-        if done > saved:
-            _save(run, done, row)
-        raise
+def read_tokenizer(ajet: Ajet) -> Any:
+    """See `Backbone.read_tokenizer`."""
+    return make_tokenizer() if ajet.model.path == "tiny" else load_tokenizer(_folder(ajet.model.path))
 
 
-def _step(run: Run, step: int, tasks: Sequence[Task], phases: Phases, stop: StopSignals) -> dict[str, float]:
-    """One optimizer step, from tasks to updated weights; returns its metrics."""
-    common = run.ajet.trainer_common
-    stop.safe_point()
-    with phases("gen"):
-        samples = run.rollout.run(
-            tasks,
-            repeats=run.ajet.rollout.num_repeat,
-            sampling=run.train_sampling,
-            seed=derive_seed(common.seed, "rollout", step),
-        )
-        batch = collate(samples, pad_id=0)  # any id will do, padding is masked
-    stop.safe_point()
-    with phases("old_log_prob"):
-        old_logprobs = run.training.logprobs(batch)
-    ref_logprobs = None
-    if common.use_kl_loss:
-        with phases("ref"):
-            ref_logprobs = run.training.reference_logprobs(batch)
-    with phases("adv"):
-        advantages = _advantages(run, step, samples)
-    with phases("update_actor"):
-        update = run.training.update(
-            batch, old_logprobs=old_logprobs, ref_logprobs=ref_logprobs, advantages=advantages, step=step
-        )
-    return update | batch_metrics(samples, batch, advantages, old_logprobs, longest_response(run.ajet))
-
-
-def _advantages(run: Run, step: int, samples: Sequence[Sample]) -> torch.Tensor:
-    """[B] group-relative advantages; the control experiment first deals rewards to the wrong samples."""
-    algorithm = run.ajet.trainer_common.algorithm
-    rewards = torch.tensor([sample.reward for sample in samples])
-    if algorithm.shuffle_rewards:
-        seed = derive_seed(run.ajet.trainer_common.seed, "shuffled rewards", step)
-        rewards = rewards[torch.randperm(len(rewards), generator=torch.Generator().manual_seed(seed))]
-    groups = torch.arange(len(samples)) // run.ajet.rollout.num_repeat
-    return grpo_advantages(rewards, groups, norm_by_std=algorithm.norm_adv_by_std)
-
-
-def _validate(run: Run, step: int) -> dict[str, float]:
-    """Try every validation task, write the results down, return the `val/…` metrics."""
-    common = run.ajet.trainer_common
-    samples = run.rollout.run(
-        run.validation_tasks,
-        repeats=common.val_pass_n,
-        sampling=run.val_sampling,
-        seed=derive_seed(common.seed, "validation", step),
+def make_engines(
+    ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
+) -> Engines:
+    """See `Backbone.make_engines`; the reference is a copy of the model as it is now."""
+    common, optim, rollout = ajet.trainer_common, ajet.trainer_common.optim, ajet.rollout
+    if common.device == "cuda" and not torch.cuda.is_available():
+        raise TrainingError("ajet.trainer_common.device: torch sees no GPU here. Write cpu, or leave it out")
+    start = _start_model(ajet, tasks, say=say, safe_point=safe_point)
+    digest, parameters = weights_digest(start.model), start.model.num_parameters()
+    lora = _lora(ajet)
+    needs_copy = lora is None and (common.use_kl_loss or common.algorithm.use_kl_in_reward)
+    training = LocalTraining(
+        start.model,
+        copy.deepcopy(start.model) if needs_copy else None,
+        betas=optim.betas,
+        weight_decay=optim.weight_decay,
+        temperature=rollout.temperature,
+        max_tokens=rollout.ppo_max_token_len_per_gpu or MICRO_BATCH_TOKENS,
+        device=common.device,
+        dtype=torch.float32 if common.model_dtype == "fp32" else torch.bfloat16,
+        gradient_checkpointing=common.enable_gradient_checkpointing,
+        offload_reference=common.ref_param_offload,
+        lora=lora,
     )
-    result = summarize(step, samples)
-    write_down(result, run.validation_record, run.validation_table)
-    return result.metrics()
-
-
-def _save(run: Run, step: int, row: Mapping[str, float]) -> None:
-    run.checkpoints.save(
-        step,
-        run.training,
-        run.tokenizer,
-        start_digest=run.start_digest,
-        row=row,
-        config=run.ajet.model_dump(mode="json"),
+    samples_apart = common.one_step_off_policy  # while the weights are trained, so that it needs its own
+    inference = LocalInference(
+        copy.deepcopy(start.model) if samples_apart else start.model,
+        start.tokenizer,
+        deterministic=rollout.deterministic,
+        cache_bytes=rollout.kv_cache_memory_bytes,
+        device=common.device,
+        max_length=rollout.max_model_len,
+        source=start.model if samples_apart else None,
+    )
+    return Engines(
+        training,
+        inference,
+        start_digest=digest,
+        context=getattr(start.model.config, "max_position_embeddings", None),
+        facts={"model_parameters": parameters, "start_model_cache_key": start.cache_key},
     )
 
 
-def _record(run: Run, step: int, row: Mapping[str, float]) -> None:
-    run.metrics.write(step, row)
-    if run.service is not None:
-        run.service.log(row, step)
+def _lora(ajet: Ajet) -> Lora | None:
+    lora = ajet.lora
+    if lora.lora_rank == 0:
+        return None
+    seed = derive_seed(ajet.trainer_common.seed, "lora", 0)
+    return Lora(lora.lora_rank, lora.lora_alpha, lora.target_modules, seed)
 
 
-def _due(step: int, every: int, *, at_end: bool) -> bool:
-    return at_end or (every > 0 and step % every == 0)
+def _start_model(
+    ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
+) -> StartModel:
+    """The model at `model.path`, or the tiny one this config describes."""
+    model = ajet.model
+    if model.path != "tiny":
+        say(f"loading {model.path}")
+        return load_model(_folder(model.path))
+    seed = ajet.trainer_common.seed if model.tiny.seed is None else model.tiny.seed
+    recipe = TinyModel(
+        architecture=model.tiny.architecture,
+        hidden_size=model.tiny.hidden_size,
+        num_hidden_layers=model.tiny.num_hidden_layers,
+        num_attention_heads=model.tiny.num_attention_heads,
+        num_key_value_heads=model.tiny.num_key_value_heads or model.tiny.num_attention_heads,
+        intermediate_size=model.tiny.intermediate_size,
+        max_position_embeddings=ajet.rollout.max_model_len,
+        seed=seed,
+    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ajet" / "start_models"
+    return tiny_start_model(
+        recipe,
+        _warmup_settings(model, seed),
+        tasks,
+        cache,
+        is_for_a_look=ajet.backbone == "debug",
+        say=say,
+        safe_point=safe_point,
+    )
 
 
-def _failed(reason: str) -> int:
-    print(f"error: {reason}", file=sys.stderr, flush=True)
-    return 1
+def _warmup_settings(model: Model, seed: int) -> WarmupSettings | None:
+    warmup = model.warmup
+    if not warmup.enabled:
+        return None
+    return WarmupSettings(
+        until_pass_rate=warmup.until_pass_rate,
+        max_steps=warmup.max_steps,
+        eval_every=warmup.eval_every,
+        batch_size=warmup.batch_size,
+        lr=warmup.lr,
+        lr_warmup_steps=warmup.lr_warmup_steps,
+        seed=seed,
+    )
 
 
-def _say(line: str) -> None:
-    """Progress for a watcher; never shaped like a metric row."""
-    print(f"[ajet] {line}", flush=True)
-    _log.info(line)
+def _folder(path: str) -> str:
+    return str(path_of(path)) if path.startswith("~") else path

@@ -21,7 +21,7 @@ class Phases:
         try:
             yield
         finally:
-            self._seconds[name] = self._clock() - begin
+            self._seconds[name] = self._seconds.get(name, 0.0) + self._clock() - begin
 
     def metrics(self, tokens: float) -> dict[str, float]:
         """`timing_s/<phase>`, `timing_s/step` (all), `perf/throughput` (tokens per second of the step)."""

@@ -29,8 +29,8 @@ def exported() -> dict[str, dict[str, Any]]:
     """Every key below `ajet.`: its role, what it is about, its default, and False for `local` where that
     backbone does not read it."""
     from trainer_core.config.keys import all_keys
-    from trainer_core.config.local_support import rule_for
     from trainer_core.config.schema import Ajet
+    from trainer_core.config.support import rule_for
 
     roles = {concern: role for role, concerns in ROLES.items() for concern in concerns}
     found = {}

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from trainer_core.config.keys import Key, all_keys, shown_default
-from trainer_core.config.local_support import note
+from trainer_core.config.support import note
 
 BEGIN = "<!-- keys: written by `python -m trainer_core.config.document`, not by hand -->"
 END = "<!-- end of keys -->"

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from trainer_core.algorithm.names import INSTEAD
 from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
 from trainer_core.config.layers import Layered
 from trainer_core.config.problems import Problem
@@ -29,7 +30,9 @@ def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
         ]
     if details["type"] == "extra_forbidden":
         key = ".".join(location)
-        return [Problem("is not a key of the trainer.", suggestion(key), layered.where(location), key)]
+        nested = "Write one name per line, each indented below the one before."
+        fix = nested if key in all_keys() else suggestion(key)
+        return [Problem("is not a key of the trainer.", fix, layered.where(location), key)]
     path = _known_part(location)
     key_of_schema = all_keys()[".".join(path)]
     value = layered.value(path)
@@ -73,8 +76,10 @@ def _mend_text(key: Key, value: str) -> str:
         return f"Write {'true' if value.lower() in ('yes', 'on', 'y', 'true') else 'false'}."
     if key.type.startswith(("int", "number")) and _is_number(value):
         return "Remove the quotes."
+    if value in INSTEAD and "|" in key.type:
+        return f"{INSTEAD[value].capitalize()}."
     choices = key.type.removeprefix("list of ").split(" | ")
-    close = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.5)
     return f"Did you mean `{close[0]}`?" if close else f"The default is {shown_default(key)}."
 
 
@@ -83,4 +88,4 @@ def _is_number(value: str) -> bool:
         float(value)
     except ValueError:
         return False
-    return True
+    return value.isascii()

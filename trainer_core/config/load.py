@@ -16,9 +16,9 @@ from ruamel.yaml import YAML
 from trainer_core.config.explain_error import problems_of
 from trainer_core.config.keys import all_keys
 from trainer_core.config.layers import COMMAND_LINE, Layered, read_file, with_overrides
-from trainer_core.config.local_support import Finding, findings
-from trainer_core.config.problems import ConfigError, Problem
+from trainer_core.config.problems import ConfigError, Finding, Problem
 from trainer_core.config.schema import Config
+from trainer_core.config.support import findings
 
 DEFAULT_EXP_DIR = "./launcher_record"
 
@@ -29,6 +29,17 @@ class Loaded:
 
     config: Config
     warnings: tuple[Problem, ...]
+    layered: Layered
+    """What the user wrote, and where."""
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return self.layered.name
+
+    def problem(self, finding: Finding) -> Problem:
+        """A finding, with the line that it is about."""
+        return _problem(finding, self.layered)
 
 
 def load_config(
@@ -59,7 +70,7 @@ def load_config(
     found = findings(config)
     if refused := tuple(_problem(finding, layered) for finding in found if finding.verdict == "refused"):
         raise ConfigError(refused)
-    return Loaded(config, tuple(_problem(finding, layered) for finding in found))
+    return Loaded(config, tuple(_problem(finding, layered) for finding in found), layered)
 
 
 def resolved_yaml(config: Config) -> str:

@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+Verdict = Literal["ignored", "doubtful", "refused"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,21 @@ class Problem:
     def as_json(self) -> dict[str, Any]:
         """The same as a mapping that `json` can write."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One key of one config that will not be done as told (`ignored`, `refused`), or is hardly what was meant
+    (`doubtful`)."""
+
+    key: str
+    value: Any
+    verdict: Verdict
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_shown(self.value)}: {self.why}. {self.fix}"
 
 
 class ConfigError(Exception):

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
 
 
+_LONGEST_NAME = 255
+
+
 @dataclass(frozen=True)
 class Violation:
     """One broken rule: the key to blame, what is wrong with it, and what to do."""
@@ -21,7 +24,14 @@ class Violation:
 
 def violations(ajet: Ajet) -> tuple[Violation, ...]:
     """Every broken rule, in the order of the config."""
-    return (*_names(ajet), *_tiny_model(ajet), *_lengths(ajet), *_tasks(ajet), *_batches(ajet))
+    return (
+        *_names(ajet),
+        *_tiny_model(ajet),
+        *_lengths(ajet),
+        *_tasks(ajet),
+        *_correction(ajet),
+        *_batches(ajet),
+    )
 
 
 def _names(ajet: Ajet) -> Iterator[Violation]:
@@ -31,6 +41,12 @@ def _names(ajet: Ajet) -> Iterator[Violation]:
             "ajet.experiment_name",
             "cannot be used as a folder's name.",
             "Leave out `/`; the place of the output is `ajet.experiment_dir`.",
+        )
+    if len(name.encode()) > _LONGEST_NAME:
+        yield Violation(
+            "ajet.experiment_name",
+            f"is longer than the {_LONGEST_NAME} bytes of a folder's name.",
+            "Shorten it.",
         )
 
 
@@ -69,6 +85,12 @@ def _lengths(ajet: Ajet) -> Iterator[Violation]:
             f"is more than ajet.data.max_response_length (= {data.max_response_length}).",
             f"Lower it to {data.max_response_length} or leave it out.",
         )
+    if 0 < rollout.val_kwargs.temperature < 0.001:
+        yield Violation(
+            "ajet.rollout.val_kwargs.temperature",
+            "is between 0 and 0.001, where logits overflow.",
+            "Write 0 for the likeliest token.",
+        )
     if rollout.gamma != 1.0:
         yield Violation("ajet.rollout.gamma", "has one legal value, 1.0.", "Write 1.0 or leave it out.")
 
@@ -93,8 +115,47 @@ def _tasks(ajet: Ajet) -> Iterator[Violation]:
         )
 
 
+def _correction(ajet: Ajet) -> Iterator[Violation]:
+    common, prefix = ajet.trainer_common, "ajet.trainer_common.algorithm"
+    algorithm = common.algorithm
+    for name in ("rollout_is", "rollout_rs"):
+        if getattr(algorithm, name) is not None and common.old_logprobs == "rollout":
+            yield Violation(
+                f"{prefix}.{name}",
+                "compares with the trainer's own log-probabilities, which old_logprobs: rollout leaves out.",
+                "Set ajet.trainer_common.old_logprobs: recompute.",
+            )
+        lower = getattr(algorithm, f"{name}_threshold_lower")
+        upper = getattr(algorithm, f"{name}_threshold")
+        if lower is not None and upper is not None and lower >= upper:
+            yield Violation(
+                f"{prefix}.{name}_threshold_lower",
+                f"must be less than {name}_threshold (= {upper}).",
+                "Lower it or leave it out.",
+            )
+    if algorithm.rollout_rs is not None and algorithm.rollout_rs_threshold is None:
+        yield Violation(
+            f"{prefix}.rollout_rs_threshold",
+            f"has to be set with rollout_rs: {algorithm.rollout_rs}.",
+            "Write a ratio above 1 for k1, such as 2.0 per token, or a distance in nats for k2 and k3.",
+        )
+    k1 = (algorithm.rollout_rs or "").endswith("k1")
+    if k1 and algorithm.rollout_rs_threshold_lower is None and (algorithm.rollout_rs_threshold or 2) <= 1:
+        yield Violation(
+            f"{prefix}.rollout_rs_threshold",
+            "is the largest ratio that stays, and 1 divided by it the smallest, so it must be above 1.",
+            "Write a ratio above 1, or set rollout_rs_threshold_lower too.",
+        )
+
+
 def _batches(ajet: Ajet) -> Iterator[Violation]:
     trainer, repeats = ajet.trainer_common, ajet.rollout.num_repeat
+    if trainer.one_step_off_policy and trainer.algorithm.rollout_is is None:
+        yield Violation(
+            "ajet.trainer_common.one_step_off_policy",
+            "trains on answers of older weights, which has to be corrected.",
+            "Set ajet.trainer_common.algorithm.rollout_is: token, and old_logprobs: recompute.",
+        )
     samples = ajet.data.train_batch_size * repeats
     if samples % trainer.mini_batch_num:
         yield Violation(

@@ -6,13 +6,13 @@ and the rules that tie several keys together checked.
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from trainer_core.config.model import Model
 from trainer_core.config.rollout import Data, Rollout
 from trainer_core.config.rules import Violation, violations
-from trainer_core.config.section import Section
+from trainer_core.config.section import Section, key, section
 from trainer_core.config.services import ContextTracker, Debug, InterchangeServer, Lora, TaskRunner
 from trainer_core.config.tasks import TaskJudge, TaskReader
 from trainer_core.config.trainer import TrainerCommon
@@ -34,66 +34,48 @@ class Ajet(
 ):
     """Everything the trainer reads."""
 
-    project_name: str = Field(
-        default="ajet_default_project",
+    project_name: str = key(
+        "ajet_default_project", "Project that experiment trackers file the run under.", min_length=1
+    )
+    experiment_name: str = key(
+        "read_yaml_name",
+        "Name of the run. `read_yaml_name`: the config file's name and the time of the start.",
         min_length=1,
-        description="Project that experiment trackers file the run under.",
     )
-    experiment_name: str = Field(
-        default="read_yaml_name",
-        min_length=1,
-        description="Name of the run. `read_yaml_name`: the config file's name and the time of the start.",
+    experiment_dir: str = key("auto", "Output folder. `auto`: `{exp-dir}/{experiment_name}`.", min_length=1)
+    backbone: Literal["local", "verl", "trinity", "debug"] = key(
+        "local",
+        "What trains: `local` works on any machine, `verl` on GPUs and clusters; `debug` plays a few tasks "
+        "and trains nothing.",
     )
-    experiment_dir: str = Field(
-        default="auto", min_length=1, description="Output folder. `auto`: `{exp-dir}/{experiment_name}`."
-    )
-    backbone: Literal["local", "verl", "trinity", "debug"] = Field(
-        default="local", description="What trains: `local` works on any machine, `verl` on GPUs and clusters."
-    )
-    model: Model = Field(default_factory=Model, description="The start model.")
-    data: Data = Field(default_factory=Data, description="Sizes of batches and sequences.")
-    rollout: Rollout = Field(default_factory=Rollout, description="How episodes are run and sampled.")
-    task_reader: TaskReader = Field(default_factory=TaskReader, description="Where tasks come from.")
-    task_judge: TaskJudge = Field(default_factory=TaskJudge, description="How answers are rewarded.")
-    context_tracker: ContextTracker = Field(
-        default_factory=ContextTracker, description="From recorded calls to training samples."
-    )
-    debug: Debug = Field(default_factory=Debug, description="Settings of the debug backbone.")
-    trainer_common: TrainerCommon = Field(
-        default_factory=TrainerCommon, description="Schedule, algorithm, optimizer, output."
-    )
-    lora: Lora = Field(default_factory=Lora, description="Low-rank adapters instead of full training.")
-    enable_interchange_server: bool = Field(
-        default=False, description="Serve the endpoint that agents talk to."
-    )
-    enable_experimental_interchange_server: bool = Field(
-        default=False, description="Older name of `enable_interchange_server`."
-    )
-    enable_swarm_mode: bool = Field(default=False, description="Let remote clients run the episodes.")
-    interchange_server: InterchangeServer = Field(
-        default_factory=InterchangeServer, description="The endpoint that agents talk to."
-    )
+    model: Model = section(Model, "The start model.")
+    data: Data = section(Data, "Sizes of batches and sequences.")
+    rollout: Rollout = section(Rollout, "How episodes are run and sampled.")
+    task_reader: TaskReader = section(TaskReader, "Where tasks come from.")
+    task_judge: TaskJudge = section(TaskJudge, "How answers are rewarded.")
+    context_tracker: ContextTracker = section(ContextTracker, "From recorded calls to training samples.")
+    debug: Debug = section(Debug, "Settings of the debug backbone.")
+    trainer_common: TrainerCommon = section(TrainerCommon, "Schedule, algorithm, optimizer, output.")
+    lora: Lora = section(Lora, "Low-rank adapters instead of full training.")
+    enable_interchange_server: bool = key(False, "Serve the endpoint that agents talk to.")
+    enable_experimental_interchange_server: bool = key(False, "Older name of `enable_interchange_server`.")
+    enable_swarm_mode: bool = key(False, "Let remote clients run the episodes.")
+    interchange_server: InterchangeServer = section(InterchangeServer, "The endpoint that agents talk to.")
     swarm_mode_sample_collection_method: Literal[
         "rollout_until_finish_enough_tasks",
         "rollout_until_finish_enough_episodes",
         "rollout_until_finish_enough_non_dummy_tasks",
         "rollout_until_any_client_agree_sync_weight",
         "rollout_until_all_clients_agree_sync_weight",
-    ] = Field(default="rollout_until_finish_enough_tasks", description="When a swarm batch is complete.")
-    swarm_mode_sample_collection_max_cached_episodes: int = Field(
-        default=9999, gt=0, description="Most finished episodes kept while a swarm batch is collected."
+    ] = key("rollout_until_finish_enough_tasks", "When a batch is complete.")
+    swarm_mode_sample_collection_max_cached_episodes: int = key(9999, "Most episodes kept.", gt=0)
+    task_runner: TaskRunner = section(TaskRunner, "How workflows are executed.")
+    execute_test: bool = key(False, "End a run whose reward stays below a probe's thresholds.")
+    execute_testing_lambda: str = key("", "The probe that `execute_test` uses.")
+    teacher_model: dict[str, Any] = section(
+        dict, "Teacher of on-policy distillation; passed through unchecked."
     )
-    task_runner: TaskRunner = Field(default_factory=TaskRunner, description="How workflows are executed.")
-    execute_test: bool = Field(
-        default=False, description="End a run whose reward stays below a probe's thresholds."
-    )
-    execute_testing_lambda: str = Field(default="", description="The probe that `execute_test` uses.")
-    teacher_model: dict[str, Any] = Field(
-        default_factory=dict, description="Teacher of on-policy distillation; passed through unchecked."
-    )
-    opd: dict[str, Any] = Field(
-        default_factory=dict, description="On-policy distillation; passed through unchecked."
-    )
+    opd: dict[str, Any] = section(dict, "On-policy distillation; passed through unchecked.")
 
     @model_validator(mode="after")
     def _complete(self) -> "Ajet":
@@ -111,7 +93,7 @@ class Ajet(
         _set_if_unset(rollout, "max_response_length_in_one_turn", min(4096, data.max_response_length))
         _set_if_unset(rollout.val_kwargs, "temperature", 1.0 if trainer.val_pass_n > 1 else 0.0)
         _set_if_unset(rollout.val_kwargs, "do_sample", rollout.val_kwargs.temperature > 0)
-        if self.backbone == "local":
+        if self.backbone in ("local", "debug"):
             _set_if_unset(rollout, "compute_madness_checklist", [])
         judge = self.task_judge
         has_answers = self.task_reader.type in ("builtin", "jsonl_dataset_file")
@@ -124,17 +106,11 @@ class Ajet(
 class Config(Section):
     """A whole config file."""
 
-    ajet: Ajet = Field(default_factory=Ajet, description="Everything the trainer reads.")
-    verl: dict[str, Any] = Field(default_factory=dict, description="Raw verl keys, handed to verl untouched.")
-    trinity: dict[str, Any] = Field(
-        default_factory=dict, description="Raw trinity keys, handed to trinity untouched."
-    )
-    hydra: dict[str, Any] = Field(
-        default_factory=dict, description="Boilerplate of configs written for Hydra; ignored."
-    )
-    defaults: list[Any] | dict[str, Any] = Field(
-        default_factory=list, description="Boilerplate of configs written for Hydra; ignored."
-    )
+    ajet: Ajet = section(Ajet, "Everything the trainer reads.")
+    verl: dict[str, Any] = section(dict, "Raw verl keys, handed to verl untouched.")
+    trinity: dict[str, Any] = section(dict, "Raw trinity keys, handed to trinity untouched.")
+    hydra: dict[str, Any] = section(dict, "Boilerplate of configs written for Hydra; ignored.")
+    defaults: list[Any] | dict[str, Any] = section(list, "Boilerplate of configs written for Hydra; ignored.")
 
 
 def _told(broken: tuple[Violation, ...]) -> str:

@@ -1,6 +1,7 @@
 """What every section of the schema has in common, and the number types its fields use."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -28,12 +29,31 @@ class Section(BaseModel):
         cls.differing = {name: concern for concern, names in (but or {}).items() for name in names.split()}
 
 
+def key(default: Any, meaning: str, **limits: Any) -> Any:
+    """A key that may be left out. `limits`: `gt`, `ge`, `lt`, `le`, `min_length`."""
+    return Field(default=default, description=meaning, **limits)
+
+
+def section(make: Callable[[], Any], meaning: str) -> Any:
+    """A section, list or mapping that may be left out; `make` gives its default."""
+    return Field(default_factory=make, description=meaning)
+
+
+def path_of(text: str) -> Path:
+    """The path that a text means: `~` is the home folder, unless nobody is called so."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def _list_as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Rate = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Decay = Annotated[float, Field(ge=0, lt=1)]

@@ -2,14 +2,30 @@
 
 from typing import Literal
 
-from pydantic import Field
-
-from trainer_core.config.section import DecayPair, NotNegative, Positive, Rate, Section, StepInterval
+from trainer_core.config.section import (
+    DecayPair,
+    Fraction,
+    NotNegative,
+    Positive,
+    Rate,
+    Section,
+    Seed,
+    StepInterval,
+    key,
+    section,
+)
+from trainer_core.types import Aggregation, LossName, RejectionStatistic
 
 KlEstimator = Literal[
     "low_var_kl", "kl", "abs", "mse", "k1", "k2", "k3",
     "low_var_kl+", "kl+", "abs+", "mse+", "k1+", "k2+", "k3+",
 ]  # fmt: skip
+
+
+class KlCtrl(Section, concerns="algorithm"):
+    """The KL penalty in the reward."""
+
+    kl_coef: Rate = key(0.001, "Weight of the penalty when `use_kl_in_reward` is on.")
 
 
 class Algorithm(Section, concerns="algorithm"):
@@ -24,40 +40,65 @@ class Algorithm(Section, concerns="algorithm"):
         "reinforce_plus_plus_baseline",
         "remax",
         "rloo",
-    ] = Field(
-        default="grpo", description="Advantage estimator. `grpo`: relative to the group of the same task."
+    ] = key("grpo", "Advantage estimator. `grpo`: relative to the group of the same task.")
+    gamma: Fraction = key(1.0, "Discount per token of the return (`reinforce_plus_plus`, `gae`).")
+    use_kl_in_reward: bool = key(False, "Subtract the KL divergence from the start model from the reward.")
+    kl_ctrl: KlCtrl = section(KlCtrl, "How much it weighs there.")
+    norm_adv_by_std: bool = key(
+        True, "Divide advantages by the group's standard deviation (false: Dr. GRPO)."
     )
-    use_kl_in_reward: bool = Field(default=False, description="Subtract a KL penalty from the reward.")
-    norm_adv_by_std: bool = Field(
-        default=True, description="Divide advantages by the group's standard deviation (false: Dr. GRPO)."
+    policy_loss: LossName = key("ppo", "Loss of the policy, per token.")
+    clip_ratio_c: float = key(
+        3.0, "`ppo`: ratios above this add nothing where the advantage is negative.", gt=1
     )
-    shuffle_rewards: bool = Field(
-        default=False,
-        description="Control experiment: permute rewards across the batch; nothing should be learned.",
+    dro_beta: Rate = key(0.05, "`dro`: weight of the squared log-ratio.")
+    tau_pos: Rate = key(1.0, "`sapo`: temperature of the gate where the advantage is positive.")
+    tau_neg: Rate = key(1.05, "`sapo`: the same where it is not positive.")
+    loss_agg_mode: Aggregation = key(
+        "token-mean", "How the losses of a mini-batch's tokens become one number."
+    )
+    rollout_is: Literal["token", "sequence"] | None = key(
+        None, "Weigh tokens by the ratio of training to sampling probability, per token or sequence."
+    )
+    rollout_is_threshold: Rate = key(2.0, "Such weights are cut off above this.")
+    rollout_is_threshold_lower: Rate | None = key(
+        None, "Where set, a token whose weight is not between the two counts nothing (IcePop)."
+    )
+    rollout_rs: RejectionStatistic | None = key(
+        None,
+        "Leave out tokens or sequences where training and sampling differ by this statistic: "
+        "k1 is the ratio sampling / training; k2 and k3 are distances in nats.",
+    )
+    rollout_rs_threshold: Rate | None = key(
+        None, "They are left out above this value; needed with `rollout_rs`."
+    )
+    rollout_rs_threshold_lower: Rate | None = key(
+        None, "k1: and below this one. null: 1 / `rollout_rs_threshold`."
+    )
+    shuffle_rewards: bool = key(
+        False, "Control experiment: permute rewards across the batch; nothing should be learned."
     )
 
 
 class FsdpConfig(Section, concerns="how the training runs"):
     """Where sharded training keeps its state on GPUs."""
 
-    param_offload: bool = Field(default=True, description="Keep parameters in main memory between updates.")
-    optimizer_offload: bool = Field(
-        default=True, description="Keep optimizer state in main memory between updates."
-    )
+    param_offload: bool = key(True, "Keep parameters in main memory between updates.")
+    optimizer_offload: bool = key(True, "Keep optimizer state in main memory between updates.")
 
 
 class Optim(Section, concerns="optimizer"):
     """The optimizer."""
 
-    optimizer: Literal["AdamW"] = Field(default="AdamW", description="Optimizer.")
-    lr: Rate = Field(default=1e-6, description="Learning rate.")
-    lr_scheduler_type: Literal["constant", "cosine"] = Field(
-        default="constant", description="Course of the learning rate after its warm-up."
+    optimizer: Literal["AdamW"] = key("AdamW", "Optimizer.")
+    lr: Rate = key(1e-6, "Learning rate.")
+    lr_scheduler_type: Literal["constant", "cosine"] = key(
+        "constant", "Course of the learning rate after its warm-up."
     )
-    lr_warmup_steps: NotNegative = Field(default=0, description="Steps over which the rate rises from zero.")
-    betas: DecayPair = Field(default=(0.9, 0.999), description="Decay of the two running means of AdamW.")
-    weight_decay: float = Field(default=0.01, ge=0, description="Decoupled weight decay.")
-    grad_clip: Rate = Field(default=20.0, description="Largest norm of the gradient.")
+    lr_warmup_steps: NotNegative = key(0, "Steps over which the rate rises from zero.")
+    betas: DecayPair = key((0.9, 0.999), "Decay of the two running means of AdamW.")
+    weight_decay: float = key(0.01, "Decoupled weight decay.", ge=0)
+    grad_clip: Rate = key(20.0, "Largest norm of the gradient.")
 
 
 class TrainerCommon(
@@ -68,7 +109,9 @@ class TrainerCommon(
         "val_max_num_task_clip_method test_freq",
         "what is logged and saved": "save_freq max_checkpoints_to_keep save_trajectory_as_json_file",
         "amount of training": "total_epochs total_training_steps",
-        "how the training runs": "resume num_threads nnodes n_gpus_per_node ulysses_sequence_parallel_size",
+        "how the training runs": "resume num_threads nnodes n_gpus_per_node ulysses_sequence_parallel_size "
+        "device enable_gradient_checkpointing ref_param_offload",
+        "model": "model_dtype",
         "seed": "seed",
         "effective batch": "mini_batch_num",
         "experiment tracker": "logger",
@@ -79,85 +122,90 @@ class TrainerCommon(
     """What is common to every backbone."""
 
     # when things happen
-    val_before_train: bool = Field(default=False, description="Validate before the first update.")
-    val_pass_n: Positive = Field(default=4, description="Attempts per validation task.")
-    val_only: bool = Field(default=False, description="Validate once and end, without training.")
-    val_max_num_task_each_validation: Positive | None = Field(
-        default=None, description="Validate on at most so many tasks. null: on all."
+    val_before_train: bool = key(False, "Validate before the first update.")
+    val_pass_n: Positive = key(4, "Attempts per validation task.")
+    val_only: bool = key(False, "Validate once and end, without training.")
+    val_max_num_task_each_validation: Positive | None = key(
+        None, "Validate on at most so many tasks. null: on all."
     )
-    val_max_num_task_clip_method: Literal["fix_seed_random_n", "random_n", "first_n"] = Field(
-        default="fix_seed_random_n", description="Which tasks those are."
+    val_max_num_task_clip_method: Literal["fix_seed_random_n", "random_n", "first_n"] = key(
+        "fix_seed_random_n", "Which those are."
     )
-    save_freq: StepInterval = Field(
-        default=20, description="Updates between checkpoints; -1 or 0: only one at the end."
+    save_freq: StepInterval = key(20, "Updates between checkpoints; -1 or 0: only one at the end.")
+    test_freq: StepInterval = key(20, "Updates between validations; -1 or 0: none on the way.")
+    total_epochs: Positive = key(50, "Passes over the training tasks.")
+    total_training_steps: Positive | None = key(
+        None, "End after so many updates. null: `total_epochs` decides."
     )
-    test_freq: StepInterval = Field(
-        default=20, description="Updates between validations; -1 or 0: none on the way."
+    resume: Literal["auto", "never"] = key(
+        "auto", "`auto`: go on from the last checkpoint if there is one; `never`: refuse to start then."
     )
-    total_epochs: Positive = Field(default=50, description="Passes over the training tasks.")
-    total_training_steps: Positive | None = Field(
-        default=None, description="End after so many updates. null: `total_epochs` decides."
-    )
-    resume: Literal["auto", "never"] = Field(
-        default="auto",
-        description="`auto`: go on from the last checkpoint if there is one; `never`: refuse to start then.",
-    )
-    seed: NotNegative = Field(default=0, description="Seed of everything random: model, order, sampling.")
-    num_threads: Positive = Field(
-        default=1, description="CPU threads of the local backbone; the same number gives the same digits."
+    seed: Seed = key(0, "Seed of everything random: model, order, sampling.")
+    num_threads: int = key(
+        1, "CPU threads of the local backbone; the same number gives the same digits.", gt=0, le=1024
     )
     # hardware
-    nnodes: Positive = Field(default=1, description="Machines.")
-    n_gpus_per_node: Positive = Field(default=8, description="GPUs of each machine.")
-    fsdp_config: FsdpConfig = Field(default_factory=FsdpConfig, description="Sharded training on GPUs.")
-    ulysses_sequence_parallel_size: Positive = Field(default=1, description="GPUs that share one sequence.")
+    device: Literal["cpu", "cuda"] = key("cpu", "Where the local backbone computes; `cuda`: on one GPU.")
+    model_dtype: Literal["fp32", "bf16"] = key(
+        "fp32",
+        "Weights and optimizer state of the local backbone. `bf16` halves the memory, and loses "
+        "steps smaller than about 1/256 of a weight.",
+    )
+    enable_gradient_checkpointing: bool = key(
+        False, "Compute layers again for the gradient: less memory, more time."
+    )
+    ref_param_offload: bool = key(False, "Keep the reference of the KL term in main memory between uses.")
+    nnodes: Positive = key(1, "Machines.")
+    n_gpus_per_node: Positive = key(8, "GPUs of each machine.")
+    fsdp_config: FsdpConfig = section(FsdpConfig, "Sharded training on GPUs.")
+    ulysses_sequence_parallel_size: Positive = key(1, "GPUs that share one sequence.")
     # algorithm
-    algorithm: Algorithm = Field(default_factory=Algorithm, description="From rewards to advantages.")
-    mini_batch_num: Positive = Field(default=1, description="Optimizer steps per pass over a batch.")
-    ppo_epochs: Positive = Field(default=1, description="Passes over each batch.")
-    clip_ratio_low: float = Field(
-        default=0.2, gt=0, lt=1, description="Probability ratios are clipped below 1 - this."
+    algorithm: Algorithm = section(Algorithm, "From rewards to advantages.")
+    old_logprobs: Literal["rollout", "recompute"] = key(
+        "rollout", "Log-probabilities that ratios are taken to: as sampled, or by a pass of the trainer."
     )
-    clip_ratio_high: Rate = Field(default=0.2, description="Probability ratios are clipped above 1 + this.")
-    use_kl_loss: bool = Field(
-        default=True, description="Add the KL divergence to the start model to the loss."
+    one_step_off_policy: bool = key(
+        False,
+        "Collect the answers of the next step while this one is trained: they come from weights that are one "
+        "update older, which `rollout_is` corrects.",
     )
-    kl_loss_coef: float = Field(default=0.002, ge=0, description="Weight of that divergence.")
-    kl_loss_type: KlEstimator = Field(
-        default="low_var_kl",
-        description="Estimator of the divergence; `k1` = `kl`, `k2` = `mse`, `k3` = `low_var_kl`. "
+    mini_batch_num: Positive = key(1, "Optimizer steps per pass over a batch.")
+    mini_batch_of: Literal["sequence", "group"] = key(
+        "sequence", "What is dealt to mini-batches at random: sequences, or all those of a task together."
+    )
+    ppo_epochs: Positive = key(1, "Passes over each batch.")
+    clip_ratio_low: float = key(0.2, "Probability ratios are clipped below 1 - this.", gt=0, lt=1)
+    clip_ratio_high: Rate = key(0.2, "Probability ratios are clipped above 1 + this.")
+    use_kl_loss: bool = key(True, "Add the KL divergence to the start model to the loss.")
+    kl_loss_coef: float = key(0.002, "Weight of that divergence.", ge=0)
+    kl_loss_type: KlEstimator = key(
+        "low_var_kl",
+        "Estimator of the divergence; `k1` = `kl`, `k2` = `mse`, `k3` = `low_var_kl`. "
         "A trailing `+` keeps its value but takes the gradient of `k2`, which is right in expectation.",
     )
-    kl_penalty_type: Literal["kl", "abs", "mse", "low_var_kl", "full"] = Field(
-        default="kl", description="Estimator of the penalty when `use_kl_in_reward` is on."
+    kl_penalty_type: Literal["low_var_kl", "kl", "abs", "mse", "k1", "k2", "k3"] = key(
+        "kl", "Estimator of the divergence when `algorithm.use_kl_in_reward` is on."
     )
-    loss_extra_scale_ratio: Rate = Field(default=1.0, description="Factor on the whole loss.")
-    loss_weight_normalization_episode_level: bool = Field(
-        default=False, description="Weigh samples so that every episode counts the same."
+    loss_extra_scale_ratio: Rate = key(1.0, "Factor on the whole loss.")
+    loss_weight_normalization_episode_level: bool = key(
+        True, "An episode that became several sequences weighs as much as one that became one."
     )
-    advantage_estimation_episode_level: bool = Field(
-        default=False, description="Compute group statistics over episodes instead of samples."
+    advantage_estimation_episode_level: bool = key(
+        True, "Compare the episodes of a group, however many sequences each became."
     )
-    optim: Optim = Field(default_factory=Optim, description="The optimizer.")
+    optim: Optim = section(Optim, "The optimizer.")
     # what is written
-    logger: Literal["console", "swanlab", "wandb", "tensorboard"] = Field(
-        default="console",
-        description="Where metrics go, besides the console and `metrics.jsonl`, which always get them.",
+    logger: Literal["console", "swanlab", "wandb", "tensorboard"] = key(
+        "console", "Where metrics go, besides the console and `metrics.jsonl`, which always get them."
     )
-    checkpoint_base_dir: str = Field(
-        default="auto",
-        min_length=1,
-        description="Folder of the checkpoints. `auto`: `{experiment_dir}/checkpoints`.",
+    checkpoint_base_dir: str = key(
+        "auto", "Folder of the checkpoints. `auto`: `{experiment_dir}/checkpoints`.", min_length=1
     )
-    max_checkpoints_to_keep: Positive | None = Field(
-        default=None, description="Remove older checkpoints beyond this number. null: keep all."
+    max_checkpoints_to_keep: Positive | None = key(
+        None, "Remove older checkpoints beyond this number. null: keep all."
     )
-    val_print_to_markdown_file_path: str | None = Field(
-        default=None, description="File that gets the table of validations, one row each."
+    val_print_to_markdown_file_path: str | None = key(
+        None, "File that gets the table of validations, one row each."
     )
-    train_print_to_markdown_file_path: str | None = Field(
-        default=None, description="File that gets a table of training metrics, one row per update."
-    )
-    save_trajectory_as_json_file: bool = Field(
-        default=False, description="Write every episode to a file of its own."
-    )
+    train_print_to_markdown_file_path: str | None = key(None, "File of training metrics.")
+    save_trajectory_as_json_file: bool = key(False, "Write every episode to a file.")

@@ -21,6 +21,7 @@ _NUMBER_TAGS = {f"{_TAG}int", f"{_TAG}float", f"{_TAG}bool", f"{_TAG}null"}
 _LONGEST_TEXT = 1_000_000
 _MOST_NODES = 50_000
 _LONGEST_NUMBER = 400
+_LARGEST_INT = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -115,17 +116,29 @@ class _Walk:
 
     def _scalar(self, node: ScalarNode) -> Any:
         if node.tag in _TEXT_TAGS:
-            return node.value
+            return self._text(node)
         if node.tag not in _NUMBER_TAGS:
             raise self._unknown_tag(node)
         if len(node.value) > _LONGEST_NUMBER:
             raise self._error(node, "is too long to be a number.", "Quote it if it is text.")
         try:
-            return self.yaml.constructor.construct_object(node)
+            value = self.yaml.constructor.construct_object(node)
         except (ValueError, KeyError, IndexError, AttributeError) as error:
             raise self._error(
                 node, f"`{node.value}` is not a {node.tag.removeprefix(_TAG)}.", "Quote it if it is text."
             ) from error
+        if isinstance(value, int) and abs(value) > _LARGEST_INT:
+            raise self._error(
+                node, f"`{node.value[:30]}` does not fit into 64 bits.", "Write a smaller number."
+            )
+        return value
+
+    def _text(self, node: ScalarNode) -> Any:
+        """The text, unless no file could hold it."""
+        if "\0" in node.value or any("\ud800" <= character <= "\udfff" for character in node.value):
+            told = "holds a character that is no text (NUL, or half of a surrogate pair)."
+            raise self._error(node, told, "Remove it.")
+        return node.value
 
     def _unknown_tag(self, node: Node) -> ConfigError:
         told = f"carries the tag `{str(node.tag).replace(_TAG, '!!')}`, which means nothing here."

@@ -1,166 +1,263 @@
-"""Batched sampling from a transformers model with a hand-written loop over its KV cache.
+"""The inference engine in this process: one thread owns the model, any number of asyncio tasks ask it.
 
-Several times faster than `generate` on small models: each prompt is read once however often it is repeated,
-finished rows are dropped from the cache, and the log-probability of each token is recorded as it is drawn.
+Requests are gathered by the turn of the event loop in which they come, and join the rows being generated
+between two tokens. So a short call never waits for a long neighbour to end, and the batch stays full while
+agents come and go: with calls of different lengths that beats rounds that run to their end, and it costs one
+copy of the cache per join.
+
+A row's tokens depend on its own seed alone, but their log-probabilities are rounded differently beside other
+rows (decoding is not batch-invariant, on a CPU no more than on a GPU). With `deterministic` the composition
+of every batch is therefore fixed: nothing joins before each open session waits in `generate`; then all that
+wait are sorted by their `Request.session` and generated to the end, as many at once as the bounds allow. The
+price is that everybody waits for the slowest agent between its calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers import DynamicCache
 
-from trainer_core.algorithm.logits import token_logprobs
-from trainer_core.types import Completion, Sampling
+from trainer_core.engine.decoding import Decoder, Row
+from trainer_core.engine.protocols import Generation, Request
+from trainer_core.types import TrainingError
 
-_LOGITS_AT_ONCE = 2**26
-"""Rows are generated in chunks such that rows × vocabulary stays below this (256 MB in float32)."""
-_ROWS_AT_ONCE = 2048
+Key = tuple[int | str, ...]
+
+
+class _Job:
+    """A request and the rows that answer it."""
+
+    def __init__(self, request: Request, rows: list[Row]) -> None:
+        self.request = request
+        self.rows = rows
+        self.future: Future[list[Generation]] = Future()
+        self.unfinished = len(rows)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Where it stands in a deterministic round; numbers before words."""
+        session = tuple((isinstance(part, str), part) for part in self.request.session)
+        return session, self.request.seed, tuple(self.request.prompt_ids)
 
 
 class LocalInference:
-    """Generates from a model in this process; it always sees the weights as they are."""
+    """Fills `InferenceEngine` with a transformers model: the one that is trained, or a copy of it."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        self._model = model
-        self._pad_id = (
-            tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-        )
-        self._end_ids = torch.tensor(_end_ids(model, tokenizer))
-
-    @torch.no_grad()
-    def generate(
+    def __init__(
         self,
-        prompts: Sequence[Sequence[int]],
+        model: Any,
+        tokenizer: Any,
         *,
-        repeats: int,
-        sampling: Sampling,
-        max_new_tokens: int,
-        seed: int,
-    ) -> list[list[Completion]]:
+        deterministic: bool,
+        cache_bytes: int,
+        device: torch.device | str = "cpu",
+        max_length: int | None = None,
+        source: Any = None,
+    ) -> None:
+        """
+        Args:
+            source: the model that `update_weights` copies from; None: `model` is the one that is trained.
+            deterministic: same seeds, same digits, in whatever order requests come.
+            cache_bytes: bound on the keys and values of the rows generated at once; one row always is.
+            device: where the model is.
+            max_length: prompt and answer together, in tokens; None: what the model's config says.
+        """
+        self._decoder = Decoder(
+            model, tokenizer, cache_bytes=cache_bytes, device=device, max_length=max_length
+        )
+        self._model, self._source = model, source
+        self._deterministic = deterministic
+        self._changed = threading.Condition()  # guards all below
+        self._waiting: list[_Job] = []  # not yet allowed to start
+        self._queue: deque[Row] = deque()  # may join as soon as there is room
+        self._jobs: dict[int, _Job] = {}  # that have rows in the queue or the decoder, by id of the row
+        self._sessions: dict[Key, int] = {}  # open, with the number of their requests under way
+        self._paused = False
+        self._pausing: list[Future[None]] = []
+        self._cancelled = False  # a job's caller has gone
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+        self._thread.start()
+
+    async def generate(self, request: Request) -> list[Generation]:
         """See `InferenceEngine.generate`."""
-        self._model.eval()
-        generator = torch.Generator().manual_seed(seed)
-        rows = max(1, min(_ROWS_AT_ONCE, _LOGITS_AT_ONCE // self._model.config.vocab_size))
-        prompts_at_once = max(1, rows // repeats)
-        groups: list[list[Completion]] = []
-        for start in range(0, len(prompts), prompts_at_once):
-            chunk = prompts[start : start + prompts_at_once]
-            flat = self._generate_chunk(chunk, repeats, sampling, max_new_tokens, generator)
-            groups += [flat[row : row + repeats] for row in range(0, len(flat), repeats)]
-        return groups
+        job = _Job(request, self._decoder.new_rows(request))
+        with self._changed:
+            if self._closed:
+                raise TrainingError("the inference engine is closed")
+            self._waiting.append(job)
+            self._count(job, 1)
+        # at the end of this turn of the loop, when the callers of the same turn have put theirs beside it
+        asyncio.get_running_loop().call_soon(self._wake)
+        try:
+            return await asyncio.wrap_future(job.future)
+        except asyncio.CancelledError:
+            self._cancelled = True
+            self._wake()
+            raise
 
-    def _generate_chunk(
-        self,
-        prompts: Sequence[Sequence[int]],
-        repeats: int,
-        sampling: Sampling,
-        max_new_tokens: int,
-        generator: torch.Generator,
-    ) -> list[Completion]:
-        total = len(prompts) * repeats
-        tokens = torch.full((total, max_new_tokens), self._pad_id)
-        logprobs = torch.zeros(total, max_new_tokens)
-        lengths = torch.full((total,), max_new_tokens)
-        finished = torch.zeros(total, dtype=torch.bool)
-        alive = torch.arange(total)  # which output row each row of the cache belongs to
+    @contextmanager
+    def session(self, key: Key) -> Iterator[None]:
+        """See `InferenceEngine.session`."""
+        with self._changed:
+            if key in self._sessions:
+                raise TrainingError(f"the session {key} is open already")
+            self._sessions[key] = sum(_is_part(job, key) for job in [*self._waiting, *self._active()])
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._sessions[key]
+                self._changed.notify()
 
-        cache = DynamicCache(config=self._model.config)
-        logits, mask = self._read_prompts(prompts, cache)
-        cache.batch_repeat_interleave(repeats)
-        logits = logits.repeat_interleave(repeats, dim=0)
-        mask = mask.repeat_interleave(repeats, dim=0)
-        padded = not bool(mask.all())
-        for position in range(max_new_tokens):
-            drawn, drawn_logprobs = draw(logits, sampling, generator)
-            tokens[alive, position], logprobs[alive, position] = drawn, drawn_logprobs
-            ended = torch.isin(drawn, self._end_ids)
-            finished[alive[ended]] = True
-            lengths[alive[ended]] = position + 1
-            going_on = (~ended).nonzero().squeeze(-1)
-            if len(going_on) == 0 or position + 1 == max_new_tokens:
-                break
-            if len(going_on) < len(alive):
-                alive, drawn, mask = alive[going_on], drawn[going_on], mask[going_on]
-                cache.batch_select_indices(going_on)
-            mask = torch.cat([mask, mask.new_ones(len(alive), 1)], dim=1)
-            logits = (
-                self._model(
-                    input_ids=drawn.unsqueeze(-1),
-                    attention_mask=mask if padded else None,
-                    position_ids=mask.sum(dim=1, keepdim=True) - 1,
-                    past_key_values=cache,
-                    use_cache=True,
-                )
-                .logits[:, -1]
-                .float()
-            )
-        return [
-            Completion(tuple(ids[:length]), tuple(values[:length]), done)
-            for ids, values, length, done in zip(
-                tokens.tolist(), logprobs.tolist(), lengths.tolist(), finished.tolist(), strict=True
-            )
-        ]
+    async def pause(self) -> None:
+        """See `InferenceEngine.pause`."""
+        paused: Future[None] = Future()
+        with self._changed:
+            if self._closed:
+                return
+            self._paused = True
+            self._pausing.append(paused)
+            self._changed.notify()
+        await asyncio.wrap_future(paused)
 
-    def _read_prompts(
-        self, prompts: Sequence[Sequence[int]], cache: DynamicCache
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        width = max(map(len, prompts))
-        ids = torch.tensor([[self._pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts])
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        padded = not bool(mask.all())
-        logits = self._model(
-            input_ids=ids,
-            attention_mask=mask if padded else None,
-            position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0) if padded else None,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
-        return logits.float(), mask
+    async def resume(self) -> None:
+        """See `InferenceEngine.resume`."""
+        with self._changed:
+            self._paused = False
+            self._changed.notify()
+
+    async def update_weights(self, version: int) -> None:
+        """See `InferenceEngine.update_weights`; where the weights are the training engine's own, only their
+        number changes. Nothing may be being generated."""
+        with self._changed, torch.no_grad():
+            if self._source is not None:
+                trained = self._source.state_dict()
+                for name, own in self._model.state_dict().items():
+                    own.copy_(trained[name])
+            self._decoder.version = version
+
+    async def close(self) -> None:
+        """See `InferenceEngine.close`; whoever still waits gets a TrainingError."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        await asyncio.to_thread(self._thread.join)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
+    def _run(self) -> None:
+        """The model thread: join, one token, deliver, until closed."""
+        decoder = self._decoder
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work)
+                if self._closed:
+                    self._fail([*self._waiting, *self._active()], TrainingError("the engine was closed"))
+                    self._settle_pauses()
+                    decoder.clear()
+                    return
+                self._forget_cancelled()
+                if self._paused and not decoder.rows:
+                    self._settle_pauses()
+                    continue
+                self._start_waiting()
+            self._advance()
+
+    def _advance(self) -> None:
+        """Let rows join, and one more token for each; an error is the callers', and the thread goes on."""
+        decoder = self._decoder
+        try:
+            ended = [] if self._paused else decoder.join(decoder.take(self._queue))
+            ended += decoder.step()
+        except BaseException as error:  # noqa: BLE001  # whoever waits would wait for ever
+            with self._changed:
+                self._fail(self._active(), error)
+                self._queue.clear()
+                decoder.clear()
+            return
+        if ended:
+            with self._changed:
+                self._deliver(ended)
+
+    def _has_work(self) -> bool:
+        if self._closed or self._cancelled or self._decoder.rows:
+            return True
+        if self._paused:
+            return bool(self._pausing)
+        return bool(self._queue) or self._may_start()
+
+    def _may_start(self) -> bool:
+        """True if those who wait may join: at once, or at a deterministic engine's next round."""
+        if not self._waiting or not self._deterministic:
+            return bool(self._waiting)
+        return not self._queue and not self._decoder.rows and all(self._sessions.values())
+
+    def _start_waiting(self) -> None:
+        if self._paused or not self._may_start():
+            return
+        jobs = sorted(self._waiting, key=lambda job: job.order) if self._deterministic else self._waiting
+        for job in jobs:
+            self._queue.extend(job.rows)
+            self._jobs.update({id(row): job for row in job.rows})
+        self._waiting = []
+
+    def _deliver(self, ended: list[Row]) -> None:
+        for row in ended:
+            job = self._jobs.pop(id(row))
+            job.unfinished -= 1
+            if job.unfinished == 0:
+                self._count(job, -1)
+                if job.future.set_running_or_notify_cancel():
+                    job.future.set_result([each.generation() for each in job.rows])
+
+    def _fail(self, jobs: list[_Job], error: BaseException) -> None:
+        self._forget(jobs)
+        for job in jobs:
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(error)
+
+    def _forget_cancelled(self) -> None:
+        if self._cancelled:
+            self._cancelled = False
+            gone = [job for job in [*self._waiting, *self._active()] if job.future.cancelled()]
+            self._forget(gone)
+            self._queue = deque(row for row in self._queue if id(row) in self._jobs)
+            self._decoder.drop(lambda row: id(row) not in self._jobs)
+
+    def _forget(self, jobs: list[_Job]) -> None:
+        gone = set(jobs)
+        self._waiting = [job for job in self._waiting if job not in gone]
+        for job in jobs:
+            self._count(job, -1)
+            for row in job.rows:
+                self._jobs.pop(id(row), None)
+
+    def _settle_pauses(self) -> None:
+        for paused in self._pausing:
+            if paused.set_running_or_notify_cancel():
+                paused.set_result(None)
+        self._pausing = []
+
+    def _active(self) -> list[_Job]:
+        return list(dict.fromkeys(self._jobs.values()))
+
+    def _count(self, job: _Job, change: int) -> None:
+        """Note in the sessions it belongs to that a request has come or gone."""
+        for length in range(len(job.request.session) + 1):
+            key = job.request.session[:length]
+            if key in self._sessions:
+                self._sessions[key] += change
 
 
-def draw(
-    logits: torch.Tensor, sampling: Sampling, generator: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw one token per row.
-
-    Args:
-        logits: [B, V].
-
-    Returns:
-        ids [B] and their log-probabilities [B] under softmax(logits / temperature), before the top-k and
-        top-p cut; at temperature 0 the most probable id and its log-probability at temperature 1.
-    """
-    if sampling.temperature == 0:
-        best = logits.argmax(dim=-1)
-        return best, token_logprobs(logits, best)
-    scaled = logits / sampling.temperature
-    probabilities = keep_likely(scaled, sampling).softmax(dim=-1)
-    # argmax(p / Exp(1) noise) draws from p: the exponential form of the Gumbel-max trick
-    noise = torch.empty_like(probabilities).exponential_(generator=generator)
-    drawn = (probabilities / noise).argmax(dim=-1)
-    return drawn, token_logprobs(scaled, drawn)
-
-
-def keep_likely(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Set to -inf what top_k, then top_p leave out; [B, V] → [B, V]. The likeliest token stays."""
-    if 0 < sampling.top_k < logits.shape[-1]:
-        kth = logits.topk(sampling.top_k, dim=-1).values[:, -1:]
-        logits = logits.masked_fill(logits < kth, float("-inf"))
-    if sampling.top_p < 1.0:
-        ordered, index = logits.sort(dim=-1, descending=True)
-        probabilities = ordered.softmax(dim=-1)
-        before = probabilities.cumsum(dim=-1) - probabilities  # the mass of everything more probable
-        drop = before >= sampling.top_p
-        drop[:, 0] = False
-        logits = logits.masked_fill(torch.zeros_like(drop).scatter_(-1, index, drop), float("-inf"))
-    return logits
-
-
-def _end_ids(model: Any, tokenizer: Any) -> list[int]:
-    declared = model.generation_config.eos_token_id
-    ids = declared if isinstance(declared, list) else [declared]
-    return sorted({number for number in [*ids, tokenizer.eos_token_id] if number is not None})
+def _is_part(job: _Job, key: Key) -> bool:
+    return job.request.session[: len(key)] == key

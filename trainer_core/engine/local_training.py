@@ -1,227 +1,246 @@
-"""Policy-gradient updates of a transformers model in this process, on the CPU, in float32."""
+"""Policy-gradient training of a transformers model in this process, on the CPU or one GPU."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from trainer_core.algorithm.kl import kl_estimate
-from trainer_core.algorithm.logits import entropy, token_logprobs
-from trainer_core.algorithm.losses import aggregate, clipped_policy_loss
-from trainer_core.types import TokenBatch, TrainingError
+from trainer_core.algorithm.logits import head_logprobs
+from trainer_core.algorithm.losses import policy_loss
+from trainer_core.bounds import MICRO_BATCH_TOKENS
+from trainer_core.engine.hidden_states import HalvedModel, can_share_prompts
+from trainer_core.engine.lora import Adapter, Lora
+from trainer_core.engine.micro_batches import MicroBatch, micro_batches
+from trainer_core.engine.protocols import Loss, Policy
+from trainer_core.types import Batch, TrainingError
 
-_LOGITS_AT_ONCE = 2**25
-"""A forward pass takes as many rows as keep rows × response tokens × vocabulary below this (128 MB in
-float32).
-"""
-
-
-@dataclass(frozen=True)
-class UpdateSettings:
-    """Everything that decides what an optimizer step does."""
-
-    lr: float
-    betas: tuple[float, float]
-    weight_decay: float
-    grad_clip: float
-    """Largest norm of the whole gradient."""
-    lr_warmup_steps: int
-    """Training steps over which the learning rate ramps up linearly; the first step already trains."""
-    temperature: float
-    """Of the rollouts: log-probabilities are those of softmax(logits / temperature)."""
-    mini_batch_num: int
-    ppo_epochs: int
-    clip_ratio_low: float
-    clip_ratio_high: float
-    kl_loss_coef: float | None
-    """None leaves the KL loss out."""
-    kl_loss_type: str
-    seed: int
-    """Of the shuffle that cuts a batch into mini-batches."""
-
-    def learning_rate(self, step: int) -> float:
-        """The learning rate of a training step; steps count from 1."""
-        return self.lr * min(1.0, step / max(1, self.lr_warmup_steps))
+_STATE = "trainer_state.pt"
 
 
 class LocalTraining:
     """AdamW on a model shared with the inference engine, with a frozen copy of the start policy as reference.
 
-    The model stays in eval mode: without dropout the ratio measures the change of the weights and nothing
-    else.
+    Model and reference are moved to `device` and `dtype` in place. With bfloat16 weights the optimizer's
+    state is bfloat16 too, and steps smaller than about 1/256 of a weight are lost; log-probabilities and
+    losses are float32 always. The model stays in eval mode: without dropout the ratio measures the change of
+    the weights and nothing else.
     """
 
-    def __init__(self, model: Any, reference: Any | None, settings: UpdateSettings) -> None:
-        self._model = model.eval()
-        self._reference = reference.eval().requires_grad_(False) if reference is not None else None
-        self._settings = settings
-        self._optimizer = torch.optim.AdamW(
-            model.parameters(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
-        )
-
-    @torch.no_grad()
-    def logprobs(self, batch: TokenBatch) -> torch.Tensor:
-        """See `TrainingEngine.logprobs`."""
-        return self._logprobs_under(self._model, batch)
-
-    @torch.no_grad()
-    def reference_logprobs(self, batch: TokenBatch) -> torch.Tensor:
-        """See `TrainingEngine.reference_logprobs`."""
-        if self._reference is None:
-            raise ValueError("this engine was made without a reference policy")
-        return self._logprobs_under(self._reference, batch)
-
-    def update(
+    def __init__(
         self,
-        batch: TokenBatch,
+        model: Any,
+        reference: Any | None,
         *,
-        old_logprobs: torch.Tensor,
-        ref_logprobs: torch.Tensor | None,
-        advantages: torch.Tensor,
-        step: int,
-    ) -> dict[str, float]:
-        """See `TrainingEngine.update`; metrics are means over the optimizer steps taken.
-
-        Raises:
-            TrainingError: loss or gradient is no longer finite; the weights are those before the faulty
-            optimizer step.
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.01,
+        temperature: float = 1.0,
+        max_tokens: int = MICRO_BATCH_TOKENS,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        share_prompts: bool = True,
+        gradient_checkpointing: bool = False,
+        offload_reference: bool = False,
+        lora: Lora | None = None,
+    ) -> None:
         """
-        settings = self._settings
-        lr = settings.learning_rate(step)
+        Args:
+            reference: None where the loss has no KL term, and with `lora`, where it is the model itself with
+                the adapter off.
+            temperature: of the rollouts: log-probabilities are those of softmax(logits / temperature).
+            max_tokens: of a micro-batch, see `micro_batches`.
+            share_prompts: compute a prompt that several sequences begin with once; models that cannot do
+                that, and gradient checkpointing, go without.
+            gradient_checkpointing: keep one hidden state per layer and compute the rest again.
+            offload_reference: keep the reference in main memory between uses.
+            lora: train an adapter instead of all weights.
+        """
+        self._device = torch.device(device)
+        self._dtype = dtype
+        self._model = model.to(self._device, dtype).eval()
+        self._offload = offload_reference
+        self._reference = None
+        if reference is not None:
+            rests_on = "cpu" if offload_reference else self._device
+            self._reference = reference.to(rests_on, dtype).eval().requires_grad_(False)
+        self._temperature = temperature
+        self._max_tokens = max_tokens
+        self._checkpointing = gradient_checkpointing
+        self._share = share_prompts and can_share_prompts(model)
+        if gradient_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        self._adapter = Adapter(model, lora) if lora else None
+        self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._optimizer = torch.optim.AdamW(self._trained, betas=betas, weight_decay=weight_decay, fused=True)
+
+    @torch.no_grad()
+    def forward(self, batch: Batch, policy: Policy = "policy") -> torch.Tensor:
+        """See `TrainingEngine.forward`."""
+        found = torch.zeros(len(batch.ids), dtype=torch.float32)
+        with self._weights_of(policy) as model:
+            halved = HalvedModel(model)
+            for micro in self._micro_batches(batch, share_prompts=self._share):
+                logprobs, _, tokens = self._logprobs(halved, micro, batch, with_entropy=False)
+                found[tokens] = logprobs.cpu()
+        return found.to(batch.ids.device)
+
+    def forward_backward(self, batch: Batch, loss: Loss) -> dict[str, float]:
+        """See `TrainingEngine.forward_backward`."""
+        sums: dict[str, torch.Tensor] = {}
+        largest = torch.zeros((), device=self._device)
+        halved = HalvedModel(self._model)
+        share = self._share and not self._checkpointing
+        for micro in self._micro_batches(batch, share_prompts=share):
+            with self._recomputing():
+                logprobs, entropy, tokens = self._logprobs(halved, micro, batch)
+                total, found = self._loss(batch, tokens, logprobs, loss)
+                total.backward()
+            found["actor/entropy"] = entropy.sum()
+            for name, value in found.items():
+                sums[name] = sums.get(name, 0.0) + value.detach()
+            drift = (logprobs.detach().exp() - self._here(batch.old_logprobs, tokens).exp()).abs().max()
+            largest = torch.maximum(largest, drift)
+        count = max(1, int(batch.trained.sum()))
+        metrics = {name: float(value) / count for name, value in sums.items()}
+        self._check_finite(metrics)
+        return metrics | {"training/rollout_probs_diff_max": float(largest)}
+
+    def optim_step(self, lr: float, grad_clip: float) -> dict[str, float]:
+        """See `TrainingEngine.optim_step`."""
+        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, grad_clip, foreach=True))
+        self._check_finite({"actor/grad_norm": norm})
         for group in self._optimizer.param_groups:
             group["lr"] = lr
-        rng = torch.Generator().manual_seed(settings.seed * 1_000_003 + step)
-        totals: dict[str, float] = {}
-        optimizer_steps = 0
-        for _ in range(settings.ppo_epochs):
-            for index in torch.randperm(len(batch), generator=rng).tensor_split(settings.mini_batch_num):
-                metrics = self._optimizer_step(
-                    batch.rows(index),
-                    old_logprobs[index],
-                    None if ref_logprobs is None else ref_logprobs[index],
-                    advantages[index],
-                    step,
-                )
-                optimizer_steps += 1
-                for name, value in metrics.items():
-                    totals[name] = totals.get(name, 0.0) + value
-        return {name: value / optimizer_steps for name, value in totals.items()} | {"actor/lr": lr}
-
-    def save_model(self, folder: Path) -> None:
-        """See `TrainingEngine.save_model`."""
-        self._model.save_pretrained(folder)
-
-    def state(self) -> dict[str, Any]:
-        """See `TrainingEngine.state`."""
-        return {"optimizer": self._optimizer.state_dict(), "torch_rng": torch.get_rng_state()}
-
-    def restore(self, folder: Path, state: Mapping[str, Any]) -> None:
-        """See `TrainingEngine.restore`."""
-        saved = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        self._model.load_state_dict(saved.state_dict())
-        self._optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["torch_rng"])
-
-    def _optimizer_step(
-        self,
-        batch: TokenBatch,
-        old_logprobs: torch.Tensor,
-        ref_logprobs: torch.Tensor | None,
-        advantages: torch.Tensor,
-        step: int,
-    ) -> dict[str, float]:
-        """One mini-batch: token-mean loss, accumulated over micro-batches that fit in memory."""
-        all_tokens = batch.response_mask.sum().clamp(min=1.0)
-        self._optimizer.zero_grad(set_to_none=True)
-        totals: dict[str, float] = {}
-        for rows in self._micro_batches(batch):
-            part = batch.rows(rows)
-            share = part.response_mask.sum() / all_tokens
-            loss, metrics = self._loss(
-                part,
-                old_logprobs[rows],
-                None if ref_logprobs is None else ref_logprobs[rows],
-                advantages[rows],
-            )
-            (loss * share).backward()
-            for name, value in metrics.items():
-                totals[name] = totals.get(name, 0.0) + float(value.detach() * share)
-        norm = float(
-            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._settings.grad_clip, foreach=True)
-        )
-        faulty = [name for name, value in totals.items() if not math.isfinite(value)]
-        if faulty or not math.isfinite(norm):
-            what = f"{faulty[0]} is {totals[faulty[0]]}" if faulty else f"actor/grad_norm is {norm}"
-            raise TrainingError(
-                f"{what} at step {step}: the training has diverged (non-finite loss or gradient). Lower "
-                f"trainer_common.optim.lr (now {self._settings.lr}) or optim.grad_clip, and go on "
-                "from the last checkpoint"
-            )
         self._optimizer.step()
-        return totals | {"actor/grad_norm": norm}
+        self._optimizer.zero_grad(set_to_none=True)
+        return {"actor/grad_norm": norm}
+
+    def save(self, folder: Path) -> None:
+        """See `TrainingEngine.save`."""
+        self.export(folder)
+        state = {
+            "optimizer": self._optimizer.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+            "adapter": self._adapter.state() if self._adapter else None,
+        }
+        torch.save(state, folder / _STATE)
+
+    def load(self, folder: Path) -> None:
+        """See `TrainingEngine.load`."""
+        try:
+            state = torch.load(folder / _STATE, weights_only=True, map_location="cpu")
+            if self._adapter:
+                self._adapter.load(state["adapter"])
+            else:
+                self._load_weights(folder)
+            self._optimizer.load_state_dict(state["optimizer"])
+            torch.set_rng_state(state["torch_rng"])
+        except Exception as error:  # torch, safetensors, zip and pickle each have errors of their own
+            raise TrainingError(
+                f"checkpoint {folder} is damaged or of another model ({type(error).__name__}: {error})"
+            ) from error
+
+    def export(self, folder: Path) -> None:
+        """See `TrainingEngine.export`."""
+        if self._adapter:
+            self._adapter.export(folder)
+        else:
+            self._model.save_pretrained(folder)
+
+    def _load_weights(self, folder: Path) -> None:
+        saved = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype).state_dict()
+        own = self._model.state_dict()
+        if {name: value.shape for name, value in saved.items()} != {n: v.shape for n, v in own.items()}:
+            raise ValueError("its weights have other names or shapes than the model of this run")
+        self._model.load_state_dict(saved)
+
+    def _micro_batches(self, batch: Batch, *, share_prompts: bool) -> Iterator[MicroBatch]:
+        """A layer keeps about 10 hidden and 4 feed-forward vectors of a token for the gradient (counted for
+        Qwen2), and of a mask each element as a number."""
+        config = self._model.config.get_text_config(decoder=True)
+        hidden = config.hidden_size
+        kept = 10 * hidden + 4 * (getattr(config, "intermediate_size", None) or 4 * hidden)
+        return micro_batches(batch, self._max_tokens, share_prompts=share_prompts, mask_element=1 / kept)
+
+    def _logprobs(
+        self, halved: HalvedModel, micro: MicroBatch, batch: Batch, *, with_entropy: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """[M] log-probabilities, entropies and places in the batch of the micro-batch's trained tokens."""
+        tokens = torch.cat([rows.tokens for rows in micro.rows])
+        places = torch.cat([rows.places for rows in micro.rows])
+        states = halved.hidden_states(micro.to(self._device))
+        logprobs, entropy = head_logprobs(
+            states,
+            self._here(batch.ids, tokens),
+            halved.logits,
+            temperature=self._temperature,
+            with_entropy=with_entropy,
+        )
+        begins = itertools.accumulate((len(rows.tokens) for rows in micro.rows), initial=0)
+        copy_of = torch.cat([rows.copy_of + begin for rows, begin in zip(micro.rows, begins, strict=False)])
+        copy_of = copy_of.to(self._device)
+        return logprobs.index_select(0, copy_of), entropy.index_select(0, copy_of), places
 
     def _loss(
-        self,
-        batch: TokenBatch,
-        old_logprobs: torch.Tensor,
-        ref_logprobs: torch.Tensor | None,
-        advantages: torch.Tensor,
+        self, batch: Batch, tokens: torch.Tensor, logprobs: torch.Tensor, loss: Loss
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        settings, mask = self._settings, batch.response_mask
-        logits, targets = self._response_logits(self._model, batch)
-        logprobs = token_logprobs(logits, targets)
-        policy = clipped_policy_loss(
+        """Σ weight · loss of some tokens, and the sums of what is reported."""
+        reference = batch.reference_logprobs
+        policy = policy_loss(
+            loss,
             logprobs,
-            old_logprobs,
-            advantages.unsqueeze(-1).expand_as(logprobs),
-            clip_low=settings.clip_ratio_low,
-            clip_high=settings.clip_ratio_high,
+            self._here(batch.old_logprobs, tokens),
+            self._here(batch.advantage, tokens),
+            self._here(batch.segment, tokens),
+            reference_logprobs=None if reference is None else self._here(reference, tokens),
         )
-        loss = pg_loss = aggregate(policy.losses, mask)
-        with torch.no_grad():
-            mean_entropy = aggregate(entropy(logits), mask)
-        metrics = {
-            "actor/pg_loss": pg_loss,
-            "actor/entropy": mean_entropy,
-            "actor/pg_clipfrac": aggregate(policy.clipped, mask),
-            "actor/ppo_kl": aggregate(-policy.log_ratio, mask),
-        }
-        if ref_logprobs is not None and settings.kl_loss_coef is not None:
-            kl_loss = aggregate(kl_estimate(logprobs, ref_logprobs, settings.kl_loss_type), mask)
-            loss = loss + settings.kl_loss_coef * kl_loss
-            metrics["actor/kl_loss"] = kl_loss
-        return loss, metrics
+        sums = {name: values.sum() for name, values in policy.metrics.items()}
+        return (self._here(batch.weight, tokens) * policy.losses).sum(), sums
 
-    def _logprobs_under(self, model: Any, batch: TokenBatch) -> torch.Tensor:
-        parts = [
-            token_logprobs(*self._response_logits(model, batch.rows(rows)))
-            for rows in self._micro_batches(batch)
-        ]
-        return torch.cat(parts) * batch.response_mask
+    def _here(self, values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        return values[tokens.to(values.device)].to(self._device)
 
-    def _response_logits(self, model: Any, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Temperature-scaled logits [B, R, V] that predict the response tokens, and those tokens [B, R]."""
-        width = batch.response_length
-        left_padded = not bool(batch.attention_mask[:, 0].all())
-        logits = model(
-            input_ids=batch.input_ids,
-            # padding on the right is only ever seen by padding, so mask and positions matter only for
-            # padding on the left
-            attention_mask=batch.attention_mask if left_padded else None,
-            position_ids=(batch.attention_mask.cumsum(dim=1) - 1).clamp(min=0) if left_padded else None,
-            use_cache=False,
-            logits_to_keep=width + 1,
-        ).logits[:, :-1]
-        return logits.float() / self._settings.temperature, batch.input_ids[:, -width:]
+    def _check_finite(self, metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                self._optimizer.zero_grad(set_to_none=True)
+                raise TrainingError(
+                    f"{name} is {value}: the training has diverged (non-finite loss or gradient). Lower "
+                    "trainer_common.optim.lr or optim.grad_clip, and go on from the last checkpoint"
+                )
 
-    def _micro_batches(self, batch: TokenBatch) -> Iterator[slice]:
-        per_row = batch.response_length * self._model.config.vocab_size
-        rows = max(1, _LOGITS_AT_ONCE // per_row)
-        for start in range(0, len(batch), rows):
-            yield slice(start, start + rows)
+    @contextmanager
+    def _weights_of(self, policy: Policy) -> Iterator[Any]:
+        if policy == "policy":
+            yield self._model
+        elif self._adapter:
+            with self._adapter.disabled():
+                yield self._model
+        elif self._reference is None:
+            raise ValueError("this engine was made without a reference policy")
+        else:
+            yield self._reference.to(self._device)
+            if self._offload:
+                self._reference.to("cpu")
+
+    @contextmanager
+    def _recomputing(self) -> Iterator[None]:
+        """Layers recompute their insides only in training mode; what is inside them stays in eval mode."""
+        layers = [each for each in self._model.modules() if isinstance(each, GradientCheckpointingLayer)]
+        layers = layers if self._checkpointing else []
+        for layer in layers:
+            layer.training = True
+            if isinstance(getattr(layer, "dropout", None), float):
+                layer.dropout = 0.0
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.training = False

@@ -12,20 +12,22 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer_core.engine.tiny_model import TinyModel, make_model, make_tokenizer
 from trainer_core.engine.warmup import WarmupSettings, warm_up
 from trainer_core.types import TaskSplits, TrainingError
 
-_FORMAT = 1
+_FORMAT = 2
 """Goes into every key; counts up when the code that makes a start model changes what it makes."""
 
 
@@ -45,16 +47,31 @@ def load_model(folder: str) -> StartModel:
     Raises:
         TrainingError: there is no usable model there.
     """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
+    with _told(folder):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise TrainingError(
-            f"model.path: cannot load a causal language model from {folder!r}: {error}. Give a "
-            "folder with config.json, weights "
-            "and tokenizer, or `tiny` for a model made on the spot"
-        ) from error
     return StartModel(model.eval(), tokenizer, cache_key=None)
+
+
+def load_tokenizer(folder: str) -> Any:
+    """Load the tokenizer of a Hugging Face model.
+
+    Raises:
+        TrainingError: there is none that can be used.
+    """
+    with _told(folder):
+        return AutoTokenizer.from_pretrained(folder)
+
+
+@contextmanager
+def _told(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise TrainingError(
+            f"model.path: cannot load a causal language model from {folder!r}: {error}. Give a folder with "
+            "config.json, weights and tokenizer, or `tiny` for a model made on the spot"
+        ) from error
 
 
 def tiny_start_model(
@@ -63,6 +80,7 @@ def tiny_start_model(
     tasks: TaskSplits,
     cache_root: Path,
     *,
+    is_for_a_look: bool = False,
     say: Callable[[str], None],
     safe_point: Callable[[], None],
 ) -> StartModel:
@@ -71,6 +89,7 @@ def tiny_start_model(
     Args:
         warmup: None leaves the warm-up out.
         cache_root: `$XDG_CACHE_HOME/ajet/start_models`; created when missing.
+        is_for_a_look: where the cache has none, take one without warm-up and write nothing.
 
     Raises:
         TrainingError: the recipe cannot be built, or the cache folder cannot be written.
@@ -80,6 +99,10 @@ def tiny_start_model(
     entry = cache_root / key
     if _is_intact(entry):
         say(f"start model {key} taken from the cache")
+    elif is_for_a_look:
+        say("the start model is not in the cache: these answers are of one without warm-up")
+        tokenizer = make_tokenizer()
+        return StartModel(make_model(recipe, tokenizer).eval(), tokenizer, cache_key=None)
     else:
         draft = cache_root / f".draft-{key}-{uuid.uuid4().hex[:8]}"
         try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from trainer_core.engine.memory import decoder_shape
 from trainer_core.types import TrainingError
 
 PAD, END = "<|pad|>", "<|end|>"
@@ -68,6 +69,8 @@ def make_model(recipe: TinyModel, tokenizer: Any) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     vocabulary_size = 8 * -(-len(tokenizer) // 8)  # matrix products like multiples of 8
+    if shape := decoder_shape(asdict(recipe) | {"vocab_size": vocabulary_size}):
+        check_size(shape.parameters)
     try:
         config = AutoConfig.for_model(
             recipe.architecture,
@@ -92,12 +95,17 @@ def make_model(recipe: TinyModel, tokenizer: Any) -> Any:
             "transformers model type such "
             "as qwen2, and hidden_size must be a multiple of 2 × num_attention_heads"
         ) from error
-    size = sum(parameter.numel() for parameter in model.parameters())
-    if size > MAX_PARAMETERS:
+    return model
+
+
+def check_size(parameters: int) -> None:
+    """Raises:
+    TrainingError: that is more than a tiny model may have.
+    """
+    if parameters > MAX_PARAMETERS:
         raise TrainingError(
-            f"ajet.model.tiny: these sizes give {size:,} parameters, more than the "
+            f"ajet.model.tiny: these sizes give {parameters:,} parameters, more than the "
             f"{MAX_PARAMETERS:,} a tiny model may have; "
             "lower hidden_size, intermediate_size or num_hidden_layers, or point model.path to a "
             "model of your own"
         )
-    return model

@@ -8,16 +8,17 @@ from typing import Any
 
 import torch
 
-from trainer_core.algorithm.logits import token_logprobs
-from trainer_core.algorithm.losses import masked_mean
-from trainer_core.engine.local_inference import LocalInference
+from trainer_core.bounds import CACHE_BYTES
+from trainer_core.engine.decoding import Decoder
+from trainer_core.engine.protocols import Request
 from trainer_core.tasks.order import TaskOrder
-from trainer_core.tasks.prompts import encode_prompts
+from trainer_core.tasks.prompts import Prompts
 from trainer_core.types import DataError, Sampling, Task, TaskSplits
 
 _CHECK_REPEATS = 4
 """Sampled answers per warm-up question when the pass rate is measured."""
 _IGNORED = -100
+"""A target that `cross_entropy` leaves out."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def warm_up(
         )
     order = TaskOrder(training, min(settings.batch_size, len(training)), settings.seed)
     encoded = _encode_answers(tokenizer, training)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr, fused=True)
     model.train()
     step, pass_rate = 0, 0.0
     for step in range(1, settings.max_steps + 1):
@@ -79,7 +80,7 @@ def warm_up(
         )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
         if step % settings.eval_every == 0 or step == settings.max_steps:
             pass_rate = check.measure()
@@ -95,44 +96,39 @@ class _PassRate:
     """Samples answers to the warm-up's questions and counts the right ones."""
 
     def __init__(self, model: Any, tokenizer: Any, tasks: Sequence[Task], seed: int) -> None:
-        self._engine = LocalInference(model, tokenizer)
+        self._decoder = Decoder(model, tokenizer, cache_bytes=CACHE_BYTES)
         self._tokenizer = tokenizer
         self._tasks = tasks
         self._seed = seed
-        prompts = encode_prompts(tokenizer, tasks)
-        self._prompts = [prompts[task.main_query] for task in tasks]
+        self._prompts = Prompts(tokenizer).ids(tasks)
         self._longest = max(len(answer) for _, answer in _encode_answers(tokenizer, tasks).values())
 
     def measure(self) -> float:
-        groups = self._engine.generate(
-            self._prompts,
-            repeats=_CHECK_REPEATS,
-            sampling=Sampling(),
-            max_new_tokens=self._longest,
-            seed=self._seed,
+        groups = self._decoder.generate(
+            Request(prompt, Sampling(), self._longest, n=_CHECK_REPEATS, seed=self._seed + n)
+            for n, prompt in enumerate(self._prompts)
         )
         right = sum(
-            self._tokenizer.decode(completion.token_ids, skip_special_tokens=True).strip()
-            == str(task.answer).strip()
+            self._tokenizer.decode(answer.ids, skip_special_tokens=True).strip() == str(task.answer).strip()
             for task, group in zip(self._tasks, groups, strict=True)
-            for completion in group
+            for answer in group
         )
         return right / (len(self._tasks) * _CHECK_REPEATS)
 
 
 def _encode_answers(tokenizer: Any, tasks: Sequence[Task]) -> dict[str, tuple[list[int], list[int]]]:
     """Prompt ids and answer ids (with the end token) of every task."""
-    prompts = encode_prompts(tokenizer, tasks)
-    encoded = {}
     for task in tasks:
         if task.answer is None:
             raise DataError(
                 f"task {task.task_id!r} has no answer, and the warm-up learns from answers; "
                 "add one, or set model.warmup.enabled: false"
             )
-        answer = tokenizer(task.answer, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
-        encoded[task.task_id] = (list(prompts[task.main_query]), answer)
-    return encoded
+    answers = tokenizer([task.answer for task in tasks], add_special_tokens=False)["input_ids"]
+    return {
+        task.task_id: (list(prompt), [*answer, tokenizer.eos_token_id])
+        for task, prompt, answer in zip(tasks, Prompts(tokenizer).ids(tasks), answers, strict=True)
+    }
 
 
 def _supervised_loss(model: Any, pad_id: int, pairs: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
@@ -140,13 +136,13 @@ def _supervised_loss(model: Any, pad_id: int, pairs: Sequence[tuple[list[int], l
     never sees.
     """
     width = max(len(prompt) + len(answer) for prompt, answer in pairs)
-    ids = torch.full((len(pairs), width), pad_id)
-    targets = torch.full((len(pairs), width), _IGNORED)
-    for row, (prompt, answer) in enumerate(pairs):
-        end = len(prompt) + len(answer)
-        ids[row, :end] = torch.tensor(prompt + answer)
-        targets[row, len(prompt) : end] = torch.tensor(answer)
+    rows, marked = [], []
+    for prompt, answer in pairs:
+        rest = width - len(prompt) - len(answer)
+        rows.append(prompt + answer + [pad_id] * rest)
+        marked.append([_IGNORED] * len(prompt) + answer + [_IGNORED] * rest)
+    ids, targets = torch.tensor(rows), torch.tensor(marked)
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
-    targets = targets[:, 1:]
-    mask = (targets != _IGNORED).float()
-    return masked_mean(-token_logprobs(logits, targets.clamp(min=0)), mask)
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), targets[:, 1:].flatten(), ignore_index=_IGNORED
+    )

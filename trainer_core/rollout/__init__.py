@@ -1,1 +1,1 @@
-"""Rollouts: from tasks to judged samples. One question, one answer, one reward."""
+"""Rollouts: from tasks to judged episodes. One question, one answer, one reward."""

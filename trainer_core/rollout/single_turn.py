@@ -2,54 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from trainer_core.engine.protocols import InferenceEngine
-from trainer_core.judge.judge import Judge, judge_output
-from trainer_core.types import Output, Sample, Sampling, Task
+from trainer_core.engine.protocols import Generation, InferenceEngine, Request
+from trainer_core.judge.judge import Judge, judged
+from trainer_core.tasks.prompts import Prompts
+from trainer_core.types import Call, Episode, FinishReason, Sampling, StopReason, Task, TrainingError
+
+_log = logging.getLogger(__name__)
 
 
 class SingleTurnRollout:
-    """Asks the inference engine, decodes, judges."""
+    """Asks the inference engine about all tasks at once, decodes, judges."""
 
     def __init__(
         self,
         engine: InferenceEngine,
         tokenizer: Any,
         judge: Judge,
-        prompts: Mapping[str, tuple[int, ...]],
-        max_new_tokens: int,
+        prompts: Prompts,
+        max_tokens: int,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`prompts` holds the prompts' token ids by question."""
+        """`max_tokens`: after which an answer is cut off."""
         self._engine = engine
         self._tokenizer = tokenizer
         self._judge = judge
         self._prompts = prompts
-        self._max_new_tokens = max_new_tokens
+        self._max_tokens = max_tokens
+        self._clock = clock
 
-    def run(self, tasks: Sequence[Task], *, repeats: int, sampling: Sampling, seed: int) -> list[Sample]:
-        """`repeats` samples of every task; the samples of one task lie together, in the order of their
-        attempts.
+    async def run(
+        self, tasks: Sequence[Task], *, repeats: int, sampling: Sampling, seed: int
+    ) -> list[Episode]:
+        """`repeats` episodes of every task; those of one task lie together, in the order of `repeat`.
+
+        A group is judged while others are still being generated. Where a prompt is too long or the engine
+        fails, the episodes say so in `error`.
 
         Raises:
-            TrainingError: the judge failed.
+            TrainingError: the judge failed, or every episode did.
         """
-        groups = self._engine.generate(
-            [self._prompts[task.main_query] for task in tasks],
-            repeats=repeats,
-            sampling=sampling,
-            max_new_tokens=self._max_new_tokens,
-            seed=seed,
+        with ExitStack() as all_sessions:
+            sessions = [all_sessions.enter_context(ExitStack()) for _ in tasks]
+            for position, session in enumerate(sessions):
+                session.enter_context(self._engine.session((position,)))
+            try:
+                async with asyncio.TaskGroup() as running:
+                    groups = [
+                        running.create_task(self._group(position, task, repeats, sampling, seed, session))
+                        for position, (task, session) in enumerate(zip(tasks, sessions, strict=True))
+                    ]
+            except ExceptionGroup as failed:  # the first failure has cancelled the other groups
+                first = failed.exceptions[0]
+                raise first from first.__cause__  # which a bare `from None` would take away
+        episodes = [episode for group in groups for episode in group.result()]
+        errors = [episode.error for episode in episodes if episode.error is not None]
+        if errors and len(errors) == len(episodes):
+            raise TrainingError(f"all {len(errors)} episodes failed; the first: {errors[0]}")
+        return episodes
+
+    async def _group(
+        self,
+        position: int,
+        task: Task,
+        repeats: int,
+        sampling: Sampling,
+        seed: int,
+        session: ExitStack,
+    ) -> list[Episode]:
+        """The episodes of one task; `session` is closed once the engine has nothing more to do for it."""
+        started = self._clock()
+        try:
+            prompt = self._prompts.ids([task])[0]
+            request = Request(
+                prompt,
+                sampling,
+                self._max_tokens,
+                n=repeats,
+                seed=_seed_of(seed, position),
+                session=(position, 0, 0),
+            )
+            with session:
+                generations = await self._engine.generate(request)
+        except Exception as error:  # noqa: BLE001 - one prompt's failure is no reason to lose the others
+            _log.warning("no answers to task %s", task.task_id, exc_info=error)
+            message = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
+            return [
+                Episode(task, repeat, (), error=message, stop_reason=StopReason.FAILED)
+                for repeat in range(repeats)
+            ]
+        seconds = self._clock() - started
+        answers = list({one.ids: None for one in generations})
+        texts = self._tokenizer.batch_decode(answers, skip_special_tokens=True)
+        text_of = dict(zip(answers, texts, strict=True))
+        episodes = [
+            _episode(task, repeat, prompt, generation, text_of[generation.ids], seconds)
+            for repeat, generation in enumerate(generations)
+        ]
+        return await judged(self._judge, task, episodes)
+
+
+def _episode(
+    task: Task, repeat: int, prompt: tuple[int, ...], generation: Generation, text: str, seconds: float
+) -> Episode:
+    call = Call(
+        prompt_ids=prompt,
+        completion_ids=generation.ids,
+        logprobs=generation.logprobs,
+        finish_reason=generation.finish_reason,
+        weight_version=generation.weight_version,
+        seconds=seconds,
+    )
+    if generation.finish_reason is FinishReason.ABORT:
+        return Episode(
+            task, repeat, (call,), text, error="the request was cancelled", stop_reason=StopReason.FAILED
         )
-        samples = []
-        for task, group in zip(tasks, groups, strict=True):
-            for attempt, completion in enumerate(group):
-                text = self._tokenizer.decode(completion.token_ids, skip_special_tokens=True)
-                reward, is_success = judge_output(self._judge, task, Output(text, completion.finished))
-                samples.append(
-                    Sample(
-                        task, attempt, self._prompts[task.main_query], completion, text, reward, is_success
-                    )
-                )
-        return samples
+    cut = generation.finish_reason is FinishReason.LENGTH
+    return Episode(task, repeat, (call,), text, stop_reason=StopReason.LENGTH if cut else StopReason.FINISHED)
+
+
+def _seed_of(seed: int, position: int) -> int:
+    """A 63-bit seed of its own for each group, or the same question asked twice would get one answer."""
+    digest = hashlib.sha256(f"{seed}/{position}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,65 @@ def read_huggingface(dataset_path: str, dataset_name: str | None, split: str) ->
             "without a network give the path of a local copy"
         ) from error
     return unique_tasks(_rows(loaded, f"{dataset_path}[{split}]", split), source=f"{dataset_path}[{split}]")
+
+
+def count_huggingface(dataset_path: str, dataset_name: str | None, split: str) -> int | None:
+    """Rows of a split of a data set that was saved to disk or is in the cache of the hub, in no time; None of
+    any other.
+
+    Raises:
+        DataError: the data set is there and has no such split, or cannot be read.
+    """
+    saved = Path(dataset_path, "dataset_dict.json")
+    try:
+        if saved.is_file():
+            _check_split(json.loads(saved.read_text(encoding="utf-8"))["splits"], dataset_path, split)
+            return _rows_of_arrow(Path(dataset_path, split))
+        for info in _cached(dataset_path, dataset_name):
+            splits = json.loads(info.read_text(encoding="utf-8"))["splits"]
+            _check_split(splits, dataset_path, split)
+            return int(splits[split]["num_examples"])
+        if dataset_path.startswith(("/", "./", "../")) and not Path(dataset_path).exists():
+            raise DataError(
+                f"task_reader.huggingface_dat_repo.dataset_path: there is no {Path(dataset_path).absolute()}"
+            )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"task_reader.huggingface_dat_repo: cannot read {dataset_path!r}: {type(error).__name__}: {error}"
+        ) from error
+    return None
+
+
+def _check_split(splits: Iterable[str], dataset_path: str, split: str) -> None:
+    if split not in splits:
+        raise DataError(
+            f"task_reader.huggingface_dat_repo: {dataset_path!r} has no split {split!r}; it has "
+            f"{', '.join(splits)}. Correct training_split or validation_split"
+        )
+
+
+def _rows_of_arrow(folder: Path) -> int | None:
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+    except ModuleNotFoundError:  # the harness is installed alone
+        return None
+    files = json.loads((folder / "state.json").read_text(encoding="utf-8"))["_data_files"]
+    rows = 0
+    for file in files:
+        with pyarrow.memory_map(str(folder / file["filename"])) as mapped:
+            rows += sum(batch.num_rows for batch in pyarrow.ipc.open_stream(mapped))
+    return rows
+
+
+def _cached(dataset_path: str, dataset_name: str | None) -> list[Path]:
+    """The description of a hub data set in the cache of `datasets`; none where it is not clear which."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
+    if not dataset_path or Path(dataset_path).exists():
+        return []
+    inner = "*/*/dataset_info.json" if dataset_name else "*/*/*/dataset_info.json"
+    found = list((cache / dataset_path.replace("/", "___") / (dataset_name or "")).glob(inner))
+    return found if len(found) == 1 else []
 
 
 def _rows(rows: Any, source: str, split: str) -> Iterator[tuple[Task, str]]:

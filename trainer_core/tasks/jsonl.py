@@ -35,6 +35,8 @@ def _rows(path: Path) -> Iterator[tuple[Task, str]]:
         where = f"{path}:{number}"
         try:
             row = json.loads(line)
+            if "\\ud" in line.lower():
+                json.dumps(row, ensure_ascii=False).encode()
         except ValueError as error:
             raise DataError(f"{where}: not a JSON object on one line ({error})") from None
         except RecursionError:

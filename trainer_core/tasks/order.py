@@ -16,20 +16,32 @@ class TaskOrder:
     """
 
     def __init__(self, tasks: Sequence[Task], batch_size: int, seed: int) -> None:
-        if batch_size > len(tasks):
-            raise DataError(
-                f"data.train_batch_size is {batch_size} but there are only {len(tasks)} training tasks; "
-                "lower it or add tasks"
-            )
         self._tasks = tasks
         self._batch_size = batch_size
         self._seed = seed
-        self.steps_per_epoch = len(tasks) // batch_size
+        self.steps_per_epoch = steps_per_epoch(len(tasks), batch_size)
+        self._shuffled: tuple[int, list[int]] = (-1, [])  # the epoch asked for last, and its order
 
     def tasks_of_step(self, step: int) -> list[Task]:
         """The batch of a step; steps count from 1."""
         epoch, position = divmod(step - 1, self.steps_per_epoch)
-        order = list(range(len(self._tasks)))
-        random.Random(f"order-{self._seed}-{epoch}").shuffle(order)
-        chosen = order[position * self._batch_size : (position + 1) * self._batch_size]
+        if self._shuffled[0] != epoch:
+            order = list(range(len(self._tasks)))
+            random.Random(f"order-{self._seed}-{epoch}").shuffle(order)
+            self._shuffled = (epoch, order)
+        chosen = self._shuffled[1][position * self._batch_size : (position + 1) * self._batch_size]
         return [self._tasks[index] for index in chosen]
+
+
+def steps_per_epoch(tasks: int, batch_size: int) -> int:
+    """Full batches in so many tasks.
+
+    Raises:
+        DataError: there is none.
+    """
+    if batch_size > tasks:
+        raise DataError(
+            f"data.train_batch_size is {batch_size} but there are only {tasks} training tasks; "
+            "lower it or add tasks"
+        )
+    return tasks // batch_size

@@ -2,41 +2,98 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 from trainer_core.types import DataError, Task
 
+_CACHED_TOKENS = 1_000_000
+_CHECKED = 10_000
 
-def encode_prompts(
-    tokenizer: Any, tasks: Sequence[Task], *, max_prompt_length: int | None = None
-) -> dict[str, tuple[int, ...]]:
-    """Token ids of every task's prompt, by question (ids may occur in two splits).
 
-    Args:
-        tokenizer: a Hugging Face tokenizer with a chat template.
-        max_prompt_length: tokens; None does not check.
+class Prompts:
+    """Encodes prompts when they are needed, and keeps those used last, up to a million tokens."""
 
-    Raises:
-        DataError: a prompt is longer than that, or the tokenizer has no chat template.
-    """
-    if not tasks:
-        return {}
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise DataError(
-            f"the tokenizer of {tokenizer.name_or_path!r} has no chat template, so a question "
-            "cannot be put to the model; "
-            "use an instruction-tuned model or add chat_template.jinja to its folder"
-        )
-    conversations = [[{"role": "user", "content": task.main_query}] for task in tasks]
-    texts = tokenizer.apply_chat_template(conversations, tokenize=False, add_generation_prompt=True)
-    encoded: dict[str, tuple[int, ...]] = {}
-    for task, ids in zip(tasks, tokenizer(texts, add_special_tokens=False)["input_ids"], strict=True):
-        if max_prompt_length is not None and len(ids) > max_prompt_length:
+    def __init__(self, tokenizer: Any, max_prompt_length: int | None = None) -> None:
+        """`tokenizer`: a Hugging Face tokenizer with a chat template. `max_prompt_length`: in tokens; None
+        does not check.
+
+        Raises:
+            DataError: the tokenizer has no chat template.
+        """
+        if getattr(tokenizer, "chat_template", None) is None:
+            raise DataError(
+                f"the tokenizer of {tokenizer.name_or_path!r} has no chat template, so a question "
+                "cannot be put to the model; "
+                "use an instruction-tuned model or add chat_template.jinja to its folder"
+            )
+        self._tokenizer = tokenizer
+        self._longest = max_prompt_length
+        self._cache: OrderedDict[int, tuple[Task, tuple[int, ...]]] = OrderedDict()
+        self._cached_tokens = 0
+
+    def ids(self, tasks: Sequence[Task]) -> list[tuple[int, ...]]:
+        """The prompt of each task.
+
+        Raises:
+            DataError: one is longer than allowed, or the chat template refuses its messages.
+        """
+        found: dict[int, tuple[int, ...]] = {}
+        for task in tasks:
+            if id(task) in self._cache:
+                self._cache.move_to_end(id(task))
+                found[id(task)] = self._cache[id(task)][1]
+        missing = [task for task in tasks if id(task) not in found]
+        if missing:
+            texts = [self._text(task) for task in missing]
+            encoded = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+            for task, ids in zip(missing, map(tuple, encoded), strict=True):
+                self._check(task, ids)
+                found[id(task)] = ids
+                self._keep(task, ids)
+        return [found[id(task)] for task in tasks]
+
+    def longest(self, tasks: Sequence[Task]) -> int:
+        """Tokens of the longest prompt, to be known before any model is made. Of a large data set the
+        10,000 tasks with the most characters are encoded; the others are checked when they are used.
+
+        Raises:
+            DataError: as `ids`.
+        """
+        likely = heapq.nlargest(_CHECKED, tasks, key=_characters) if len(tasks) > _CHECKED else tasks
+        return max(map(len, self.ids(likely)), default=0)
+
+    def _text(self, task: Task) -> str:
+        tools = [dict(tool) for tool in task.tools] or None
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                task.messages, tools=tools, tokenize=False, add_generation_prompt=True
+            )
+        except Exception as error:  # templates are programs of their own and raise what they like
+            raise DataError(
+                f"the chat template cannot write the messages of task {task.task_id!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        return text
+
+    def _check(self, task: Task, ids: tuple[int, ...]) -> None:
+        if self._longest is not None and len(ids) > self._longest:
             raise DataError(
                 f"the prompt of task {task.task_id!r} has {len(ids)} tokens, more than "
-                "data.max_prompt_length = "
-                f"{max_prompt_length}; raise it or shorten the question"
+                f"data.max_prompt_length = {self._longest}; raise it or shorten the question"
             )
-        encoded[task.main_query] = tuple(ids)
-    return encoded
+
+    def _keep(self, task: Task, ids: tuple[int, ...]) -> None:
+        if id(task) in self._cache:
+            return
+        self._cache[id(task)] = (task, ids)  # holding the task keeps its id from being given to another
+        self._cached_tokens += len(ids)
+        while self._cached_tokens > _CACHED_TOKENS:
+            _, (_, oldest) = self._cache.popitem(last=False)
+            self._cached_tokens -= len(oldest)
+
+
+def _characters(task: Task) -> int:
+    return sum(len(str(message.get("content"))) for message in task.init_messages) or len(task.main_query)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainer_core.config.section import path_of
 from trainer_core.tasks.builtin import make_toy
 from trainer_core.tasks.huggingface import read_huggingface
 from trainer_core.tasks.jsonl import read_jsonl
@@ -54,7 +54,7 @@ def read_tasks(reader: TaskReader, *, validates: bool = True) -> TaskSplits:
 
 def _read_file(file: JsonlFile) -> tuple[Task, ...]:
     """The tasks of a file; none where the config names no file, which it checks is not needed."""
-    return read_jsonl(Path(file.file_path).expanduser()) if file.file_path is not None else ()
+    return read_jsonl(path_of(file.file_path)) if file.file_path is not None else ()
 
 
 def _set_aside(training: Sequence[Task]) -> tuple[Task, ...]:

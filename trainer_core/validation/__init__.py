@@ -1,1 +1,1 @@
-"""Validation: pass rates over repeated attempts, the Markdown table, the record per task."""
+"""Validation: pass rates over repeated episodes, the Markdown table, the record per task."""

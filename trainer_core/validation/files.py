@@ -36,7 +36,7 @@ class MarkdownTable:
 
 
 def validation_columns(pass_n: int) -> tuple[str, ...]:
-    """The columns of the validation table; `@k` only for k up to the number of attempts."""
+    """The columns of the validation table; `@k` only for k up to the number of repeats."""
     rates = tuple(f"task_pass_rate@{k}" for k in KS if k <= min(pass_n, 8))
     return ("step", *_COUNTS, *rates, "mean_reward", "std_reward")
 

@@ -1,4 +1,4 @@
-"""From attempts to pass rates."""
+"""From repeated episodes to pass rates."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 KS = (1, 2, 4, 8, 16)
-"""The k of pass@k that are reported, as far as there are as many attempts."""
+"""The k of pass@k that are reported, as far as there are as many repeats."""
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """All attempts at one validation task, in their order. `query`, `texts`: what was asked and answered, of
-    the few tasks that are kept as samples."""
+    """All episodes of one validation task, in the order of their repeats. `query`, `texts`: what was asked
+    and answered, of the few tasks that are kept as samples."""
 
     task_id: str
-    rewards: tuple[float, ...]
+    rewards: tuple[float | None, ...]
+    """None where the episode failed; such an episode is no success."""
     successes: tuple[bool, ...]
     query: str = ""
     texts: tuple[str, ...] = ()
@@ -31,18 +32,21 @@ class ValidationResult:
 
     @property
     def pass_n(self) -> int:
-        """Attempts per task."""
+        """Episodes per task."""
         return len(self.tasks[0].successes)
 
     def metrics(self) -> dict[str, float]:
         """The `val/…` metrics.
 
         `task_pass_rate@1` is the mean success; `@k` for k ≥ 2 the share of tasks solved within their first k
-        attempts; `unbiased_pass@k` the estimator over all attempts; `std_reward` the population's standard
-        deviation over all attempts.
+        episodes; `unbiased_pass@k` the estimator over all episodes; `std_reward` the population's standard
+        deviation. Episodes that failed are not solved, have no part in mean and deviation of the rewards
+        (nan where all failed), and are counted in `failed_episodes` where there are any.
         """
-        rewards = [reward for task in self.tasks for reward in task.rewards]
-        mean = math.fsum(rewards) / len(rewards)
+        everything = [reward for task in self.tasks for reward in task.rewards]
+        rewards = [reward for reward in everything if reward is not None]
+        mean = math.fsum(rewards) / len(rewards) if rewards else math.nan
+        deviation = math.fsum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards))
         values: dict[str, float] = {}
         for k in KS:
             if k <= self.pass_n:
@@ -51,9 +55,11 @@ class ValidationResult:
             if k <= self.pass_n:
                 per_task = [unbiased_pass_at_k(self.pass_n, sum(task.successes), k) for task in self.tasks]
                 values[f"val/unbiased_pass@{k}"] = math.fsum(per_task) / len(per_task)
+        if len(rewards) < len(everything):
+            values["val/failed_episodes"] = len(everything) - len(rewards)
         return values | {
             "val/mean_reward": mean,
-            "val/std_reward": math.sqrt(math.fsum((reward - mean) ** 2 for reward in rewards) / len(rewards)),
+            "val/std_reward": math.sqrt(deviation) if rewards else math.nan,
             "val/total_tasks": len(self.tasks),
             "val/pass_n": self.pass_n,
             "val/num_all_success_tasks": sum(all(task.successes) for task in self.tasks),
@@ -62,16 +68,16 @@ class ValidationResult:
 
 
 def first_k_pass_rate(tasks: Sequence[TaskResult], k: int) -> float:
-    """k = 1: share of successful attempts. k ≥ 2: share of tasks with a success among their first k."""
+    """k = 1: share of successful episodes. k ≥ 2: share of tasks with a success among their first k."""
     if k == 1:
         return sum(sum(task.successes) for task in tasks) / sum(len(task.successes) for task in tasks)
     return sum(any(task.successes[:k]) for task in tasks) / len(tasks)
 
 
-def unbiased_pass_at_k(attempts: int, successes: int, k: int) -> float:
-    """Probability that k of the attempts, drawn without replacement, hold a success: 1 - C(n - c, k) / C(n,
+def unbiased_pass_at_k(episodes: int, successes: int, k: int) -> float:
+    """Probability that k of the episodes, drawn without replacement, hold a success: 1 - C(n - c, k) / C(n,
     k).
 
     Source: Chen et al., "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, eq. 1.
     """
-    return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
+    return 1.0 - math.comb(episodes - successes, k) / math.comb(episodes, k)

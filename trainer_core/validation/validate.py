@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from trainer_core.types import Sample
+from trainer_core.types import Episode
 from trainer_core.validation.files import MarkdownTable, ValidationRecord
 from trainer_core.validation.pass_rates import TaskResult, ValidationResult
 
@@ -13,19 +13,19 @@ KEPT_SAMPLES = 8  # tasks of a validation whose texts are written down
 _LONGEST_TEXT = 4000
 
 
-def summarize(step: int, samples: Sequence[Sample]) -> ValidationResult:
-    """Group samples, which lie together per task in the order of their attempts, into results per task."""
+def summarize(step: int, episodes: Sequence[Episode]) -> ValidationResult:
+    """Group episodes, which lie together per task in the order of their repeats, into results per task."""
     results: list[TaskResult] = []
-    for task_id, group in groupby(samples, key=lambda sample: sample.task.task_id):
-        attempts = list(group)
+    for task_id, group in groupby(episodes, key=lambda episode: episode.task.task_id):
+        repeats = list(group)
         is_kept = len(results) < KEPT_SAMPLES
         results.append(
             TaskResult(
                 task_id,
-                rewards=tuple(sample.reward for sample in attempts),
-                successes=tuple(sample.is_success for sample in attempts),
-                query=attempts[0].task.main_query[:_LONGEST_TEXT] if is_kept else "",
-                texts=tuple(sample.text[:_LONGEST_TEXT] for sample in attempts) if is_kept else (),
+                rewards=tuple(episode.reward for episode in repeats),
+                successes=tuple(episode.is_success for episode in repeats),
+                query=repeats[0].task.main_query[:_LONGEST_TEXT] if is_kept else "",
+                texts=tuple(episode.output[:_LONGEST_TEXT] for episode in repeats) if is_kept else (),
             )
         )
     return ValidationResult(step, tuple(results))

@@ -1,5 +1,6 @@
-"""What only a process of its own can show: signals, a disk that is full."""
+"""What only a process of its own can show: signals, a disk that is full, how it allocates."""
 
+import ctypes
 import json
 import os
 import resource
@@ -8,13 +9,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from trainer_core.backbone.local import train
+from tests.trainer_core.backbone.test_local import numbers, same_weights
+from trainer_core.backbone.main import train
 from trainer_core.config.load import resolved_yaml
 from trainer_core.config.schema import Config
 
+AHEAD = {
+    "one_step_off_policy": True,
+    "old_logprobs": "recompute",
+    "algorithm": {"rollout_is": "token"},
+}
+KILLS = [(2, 0, {}), (2, 1, AHEAD)]
+KILLS += [pytest.param(40, 2, {}, marks=pytest.mark.soak), pytest.param(40, 3, AHEAD, marks=pytest.mark.soak)]
 TinyConfig = Callable[..., Config]
 
 
@@ -54,9 +64,11 @@ def test_sigterm_leaves_a_checkpoint_of_the_last_step(tiny_config: TinyConfig, t
     process.terminate()
     console, _ = process.communicate(timeout=60)
     assert process.returncode == 143, console
-    assert "[ajet] stopped by SIGTERM" in console
     folder = tmp_path / "run"
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+    closing = console.splitlines()[-1]
+    assert closing.startswith(f"[ajet] stopped by SIGTERM after step {last}: val/")
+    assert closing.endswith(f"the same command goes on from step_{last:06d}")
     assert (folder / "checkpoints" / "latest").read_text().strip() == f"step_{last:06d}"
 
 
@@ -78,3 +90,50 @@ def test_a_full_disk_is_named_and_the_earlier_checkpoint_stays(
 
     assert train(tiny_config(total_training_steps=4)) == 0
     assert (checkpoints / "latest").read_text().strip() == "step_000004"
+
+
+MAPPED = """
+import ctypes, gc, sys
+import torch
+from trainer_core.backbone.process import tune_process
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd a b c d e".split()]
+
+def mapped():
+    read = ctypes.CDLL(None).mallinfo2
+    read.restype = Info
+    return read().hblkhd
+
+if sys.argv[1] == "tuned":
+    tune_process()
+before = mapped()
+block = torch.empty(16 * 2**20, dtype=torch.uint8)
+print(mapped() - before >= block.nbytes, gc.get_freeze_count() > 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc 2.33 or later")
+@pytest.mark.parametrize(("how", "expected"), [("plain", "True False"), ("tuned", "False True")])
+def test_a_tuned_process_keeps_the_memory_of_middling_tensors(how: str, expected: str) -> None:
+    done = subprocess.run([sys.executable, "-c", MAPPED, how], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected
+
+
+@pytest.mark.parametrize(("kills", "seed", "common"), KILLS)
+def test_a_training_killed_anywhere_gives_the_digits_of_one_that_was_not(
+    tiny_config: TinyConfig, tmp_path: Path, kills: int, seed: int, common: dict[str, Any]
+) -> None:
+    steps = {"total_training_steps": 10 * kills, "max_checkpoints_to_keep": 2, **common}
+    assert train(tiny_config("whole", **steps)) == 0
+    path = tmp_path / "config.yaml"
+    path.write_text(resolved_yaml(tiny_config("killed", **steps)))
+    command = [sys.executable, "-m", "tests.trainer_core.backbone.killer", str(path), str(kills), str(seed)]
+    killer = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert killer.returncode == 0, killer.stdout + killer.stderr
+    assert kills // 2 <= killer.stdout.count("killed after:") <= kills
+    killed, whole, last = tmp_path / "killed", tmp_path / "whole", f"checkpoints/step_{10 * kills:06d}"
+    assert numbers(killed) == numbers(whole)
+    assert same_weights(killed / last, whole / last)
+    for name in ("validation.jsonl", "validation.md"):
+        assert (killed / name).read_text() == (whole / name).read_text()

@@ -105,6 +105,14 @@ def test_checkpoints_go_into_the_output_folder() -> None:
     assert told.ajet.trainer_common.checkpoint_base_dir == "/big"
 
 
+RECOMPUTED = {"old_logprobs": "recompute"}
+
+
+def corrected(common: dict[str, Any] = RECOMPUTED, **algorithm: Any) -> dict[str, Any]:
+    """Tokens are rejected by their ratio."""
+    return {"trainer_common": {**common, "algorithm": {"rollout_rs": "token_k1", **algorithm}}}
+
+
 @pytest.mark.parametrize(
     ("key", "ajet"),
     [
@@ -114,6 +122,17 @@ def test_checkpoints_go_into_the_output_folder() -> None:
         ("rollout.max_response_length_in_one_turn", {"rollout": {"max_response_length_in_one_turn": 15001}}),
         ("rollout.gamma", {"rollout": {"gamma": 0.99}}),
         ("trainer_common.mini_batch_num", {"trainer_common": {"mini_batch_num": 3}}),
+        ("trainer_common.algorithm.rollout_rs", corrected(common={}, rollout_rs_threshold=2.0)),
+        ("trainer_common.algorithm.rollout_rs_threshold", corrected()),
+        ("trainer_common.algorithm.rollout_rs_threshold", corrected(rollout_rs_threshold=0.9)),
+        (
+            "trainer_common.algorithm.rollout_rs_threshold_lower",
+            corrected(rollout_rs_threshold=2.0, rollout_rs_threshold_lower=2.0),
+        ),
+        (
+            "trainer_common.algorithm.rollout_is_threshold_lower",
+            {"trainer_common": {"algorithm": {"rollout_is_threshold_lower": 2.0}}},
+        ),
         ("model.tiny.hidden_size", {"model": {"path": "tiny", "tiny": {"hidden_size": 36}}}),
         ("model.tiny.num_key_value_heads", {"model": {"path": "tiny", "tiny": {"num_key_value_heads": 3}}}),
         (

@@ -5,6 +5,7 @@ once.
 import json
 import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,8 @@ def _key_and_digest(cache: Path) -> tuple[str | None, str]:
 
 
 def test_two_processes_building_at_once_give_one_entry(tmp_path: Path) -> None:
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        first, second = pool.map(_key_and_digest, [tmp_path] * 2, chunksize=1)
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        first, second = pool.map(_key_and_digest, [tmp_path] * 2)
     assert first == second
     assert [path.name for path in tmp_path.iterdir()] == [first[0]]
 

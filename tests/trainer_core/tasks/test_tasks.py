@@ -1,6 +1,7 @@
 """Readers, toys, order."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_jsonl_reads_the_usual_keys_and_makes_ids(tmp_path: Path) -> None:
         '{"main_query": "m", "question": "q", "answer": "They are 6 * 7\\n#### 42"}',
     )
     first, second, third = read_jsonl(path)
-    assert first == Task("line-1", "2+2", "4", {"question": "2+2", "answer": 4, "level": "easy"})
+    assert first == Task("line-1", "2+2", "4", metadata={"question": "2+2", "answer": 4, "level": "easy"})
     assert (second.task_id, second.main_query, second.answer) == ("mine", "größer?", None)
     assert (third.task_id, third.main_query, third.answer) == ("line-4", "m", "42")
 
@@ -42,6 +43,7 @@ def test_jsonl_reads_the_usual_keys_and_makes_ids(tmp_path: Path) -> None:
         (['{"question": "q"}', '{"question": '], r"a\.jsonl:2: not a JSON object"),
         (["[1]"], r"a\.jsonl:1: expected a JSON object"),
         (['{"answer": "4"}'], r"a\.jsonl:1: no question.*has answer"),
+        (['{"question": "\\ud800"}'], r"a\.jsonl:1: not a JSON object.*surrogates"),
         (['{"question": "  "}'], r"a\.jsonl:1: no question"),
         (['{"question": ["a"]}'], r"a\.jsonl:1: question must be text"),
         (
@@ -153,6 +155,24 @@ def test_order_covers_every_task_once_per_epoch_and_is_a_function_of_the_step() 
     assert TaskOrder(tasks, 10, seed=1).tasks_of_step(1) != TaskOrder(tasks, 10, seed=0).tasks_of_step(1)
 
 
+def test_order_of_a_seed_is_what_it_always_was() -> None:
+    order = TaskOrder([Task(str(number), "q") for number in range(7)], 3, seed=3)
+    steps = {step: "".join(task.task_id for task in order.tasks_of_step(step)) for step in (4, 1, 2, 3)}
+    assert steps == {4: "456", 1: "054", 2: "132", 3: "032"}
+
+
+def test_an_epoch_is_shuffled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    shuffles = []
+    shuffle = random.Random.shuffle
+    monkeypatch.setattr(
+        random.Random, "shuffle", lambda self, items: (shuffles.append(1), shuffle(self, items))[1]
+    )
+    order = TaskOrder([Task(str(number), "q") for number in range(10)], 2, seed=0)
+    for step in range(1, 11):
+        order.tasks_of_step(step)
+    assert len(shuffles) == 2
+
+
 def test_batch_larger_than_the_data_is_refused() -> None:
     with pytest.raises(DataError, match="train_batch_size is 4 but there are only 3"):
         TaskOrder([Task(str(number), "q") for number in range(3)], 4, seed=0)
@@ -188,3 +208,66 @@ def test_without_validation_a_data_set_needs_no_validation_split(tmp_path: Path)
 def test_only_a_number_behind_four_hashes_is_gsm8ks_answer(written: str, answer: str | None) -> None:
     task = task_from_row({"question": "q", "answer": written}, where="here", fallback_id="1")
     assert task.answer == (written if answer is None else answer)
+
+
+USER, SYSTEM = {"role": "user", "content": "go"}, {"role": "system", "content": "be"}
+ANSWER = {"role": "assistant", "content": "done"}
+ASKED = {"role": "user", "content": "q"}
+
+
+@pytest.mark.parametrize(
+    ("row", "query", "messages"),
+    [
+        ({"messages": [SYSTEM, USER]}, "go", [SYSTEM, USER]),
+        ({"init_messages": [USER], "messages": [SYSTEM]}, "go", [USER]),
+        ({"prompt": [USER]}, "go", [USER]),
+        ({"prompt": "go"}, "go", [USER]),
+        ({"messages": json.dumps([USER])}, "go", [USER]),
+        ({"messages": [USER], "question": "q"}, "q", [USER]),
+        # the question comes after messages that do not ask
+        ({"init_messages": [SYSTEM], "question": "q"}, "q", [SYSTEM, ASKED]),
+        ({"init_messages": [USER, ANSWER], "question": "q"}, "q", [USER, ANSWER, ASKED]),
+        # an example to imitate holds the answer
+        ({"messages": [USER, ANSWER], "problem": "q"}, "q", [ASKED]),
+        # tables fill up with null
+        ({"messages": [{**USER, "tool_calls": None}]}, "go", [USER]),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}]},
+            "a",
+            [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}],
+        ),
+    ],
+)
+def test_conversations(row: dict[str, object], query: str, messages: list[dict[str, object]]) -> None:
+    task = task_from_row(row, where="here", fallback_id="1")
+    assert (task.main_query, task.messages) == (query, messages)
+
+
+def test_environment_and_tools() -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"a": {"type": "string"}, "b": None}}}
+    clean = {"type": "function", "function": {"name": "f", "parameters": {"a": {"type": "string"}}}}
+    row = {"question": "q", "env_type": "shop", "tools": [tool]}
+    task = task_from_row(row, where="here", fallback_id="1")
+    assert (task.env_type, task.tools) == ("shop", (clean,))
+    as_text = task_from_row({**row, "tools": json.dumps([tool])}, where="here", fallback_id="1")
+    assert as_text.tools == task.tools
+    plain = task_from_row({"question": "q"}, where="here", fallback_id="1")
+    assert (plain.env_type, plain.tools, plain.init_messages) == ("no_env", (), ())
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"messages": [USER, ANSWER]}, "no question.*messages that end with the user's"),
+        ({"messages": [SYSTEM]}, "no question"),
+        ({"messages": [{"text": "a"}]}, "messages must be messages such as.*one is {'text'"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages must be messages such as"),
+        ({"messages": ["a"]}, "messages must be a list of JSON objects"),
+        ({"prompt": {"a": 1}}, "prompt must be a list of JSON objects, not dict"),
+        ({"question": "q", "tools": "none"}, "tools is text, but not JSON"),
+        ({"question": "q", "tools": {"a": 1}}, "tools must be a list"),
+    ],
+)
+def test_conversations_of_another_form_are_refused(row: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=f"here: .*{message}"):
+        task_from_row(row, where="here", fallback_id="1")

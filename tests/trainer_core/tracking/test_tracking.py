@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from trainer_core.timeline import merge, to_batch
 from trainer_core.tracking.atomic import cut_back, write_atomically
 from trainer_core.tracking.batch_metrics import batch_metrics
 from trainer_core.tracking.metrics import MetricsLog, console_line
 from trainer_core.tracking.services import Outside, SwanLab
-from trainer_core.types import Completion, Sample, Task, TokenBatch, TrainingError
+from trainer_core.types import Call, Episode, FinishReason, Task, TrainingError
 
 
 def test_console_line_has_the_agreed_shape() -> None:
@@ -68,27 +69,28 @@ def test_cutting_back_a_missing_file_makes_an_empty_one(tmp_path: Path) -> None:
 
 
 def test_batch_metrics_by_hand() -> None:
-    task = Task("t", "q")
-    samples = [
-        Sample(task, 0, (1, 2), Completion((5, 6, 7), (-0.5,) * 3, False), "", 1.0, True),
-        Sample(task, 1, (1, 2), Completion((5,), (-1.0,), True), "", 0.25, False),
+    task = Task("t", "?")
+    calls = [Call((1, 2), (5, 6, 7), (-0.5,) * 3, FinishReason.LENGTH), Call((1, 2), (5,), (-1.0,))]
+    episodes = [
+        Episode(task, 0, (calls[0],), reward=1.0, is_success=True),
+        Episode(task, 1, (calls[1],), reward=0.25),
+        Episode(task, 2, (), error="the engine failed"),
     ]
-    mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
-    rollout = torch.tensor([[-0.5, -0.5, -0.5], [-1.0, 0.0, 0.0]])
-    ids = torch.zeros(2, 5, dtype=torch.int64)
-    batch = TokenBatch(ids, torch.ones_like(ids), mask, rollout)
-    old = rollout.clone()
-    old[0, 1] = -0.6
-    old[1, 2] = -3.0  # padding: must not count
-    metrics = batch_metrics(samples, batch, torch.tensor([1.0, -1.0]), old, longest_response=3)
-    assert metrics["critic/rewards/mean"] == 0.625
-    assert (metrics["critic/advantages/max"], metrics["critic/advantages/min"]) == (1.0, -1.0)
-    assert metrics["critic/success_rate"] == 0.5
-    assert (metrics["response_length/mean"], metrics["response_length/clip_ratio"]) == (2.0, 0.5)
-    assert metrics["prompt_length/mean"] == 2.0
-    assert metrics["perf/total_num_tokens"] == 8
-    expected = torch.tensor(-0.5).exp() - torch.tensor(-0.6).exp()
-    assert metrics["training/rollout_probs_diff_max"] == pytest.approx(float(expected))
+    batch = to_batch(merge(episodes).sequences, torch.tensor([1.0, -1.0, 0.0]))
+    metrics = batch_metrics(episodes, batch, longest_response=3)
+    expected = {
+        "critic/rewards/mean": 0.625,
+        "critic/rewards/max": 1.0,
+        "critic/rewards/min": 0.25,
+        "critic/advantages/mean": 0.5,
+        "critic/success_rate": 0.5,
+        "critic/failed_episodes": 1,
+        "response_length/mean": 2.0,
+        "response_length/clip_ratio": 0.5,
+        "prompt_length/mean": 2.0,
+        "perf/total_num_tokens": 8,
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
 
 
 class Breaking:

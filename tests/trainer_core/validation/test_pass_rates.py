@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer_core.types import Completion, Sample, Task
+from trainer_core.types import Episode, Task
 from trainer_core.validation.files import MarkdownTable, ValidationRecord, validation_columns
 from trainer_core.validation.pass_rates import (
     TaskResult,
@@ -127,14 +127,29 @@ def test_record_per_task_is_cut_back_on_resume(tmp_path: Path) -> None:
 
 
 def test_the_answers_to_the_first_tasks_are_kept_as_samples(tmp_path: Path) -> None:
-    completion = Completion((1,), (0.0,), True)
-    samples = [
-        Sample(Task(f"t{task}", f"sort {task}"), attempt, (1,), completion, f"{task}-{attempt}", 1.0, True)
+    episodes = [
+        Episode(Task(f"t{task}", f"sort {task}"), repeat, (), f"{task}-{repeat}", reward=1.0, is_success=True)
         for task in range(KEPT_SAMPLES + 2)
-        for attempt in range(2)
+        for repeat in range(2)
     ]
     path = tmp_path / "validation.jsonl"
-    write_down(summarize(3, samples), ValidationRecord(path, resume_step=None), None)
+    write_down(summarize(3, episodes), ValidationRecord(path, resume_step=None), None)
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert (rows[1]["query"], rows[1]["texts"]) == ("sort 1", ["1-0", "1-1"])
     assert ["texts" in row for row in rows] == [True] * KEPT_SAMPLES + [False] * 2
+
+
+def test_a_failed_episode_is_no_success_and_has_no_reward(tmp_path: Path) -> None:
+    task = Task("t", "q")
+    good = Episode(task, 0, (), reward=1.0, is_success=True)
+    half = Episode(task, 1, (), reward=0.5)
+    failed = Episode(task, 2, (), error="boom")
+    validation = summarize(1, [good, half, failed])
+    metrics = validation.metrics()
+    assert metrics["val/task_pass_rate@1"] == pytest.approx(1 / 3)
+    assert (metrics["val/mean_reward"], metrics["val/std_reward"]) == (0.75, 0.25)
+    assert metrics["val/failed_episodes"] == 1
+    assert "val/failed_episodes" not in summarize(1, [good, half]).metrics()
+    path = tmp_path / "validation.jsonl"
+    ValidationRecord(path, resume_step=None).write(validation)
+    assert json.loads(path.read_text())["rewards"] == [1.0, 0.5, None]

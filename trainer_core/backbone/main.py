@@ -1,0 +1,120 @@
+"""From a config to an exit status: the one place where a training's errors become lines for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from trainer_core.backbone.checkpoint import Checkpoints
+from trainer_core.backbone.closing import closing_line
+from trainer_core.backbone.debug import debug
+from trainer_core.backbone.loop import train as run_loop
+from trainer_core.backbone.run import open_run
+from trainer_core.backbone.stop import StopRequested, StopSignals
+from trainer_core.config.schema import Config
+from trainer_core.types import TrainingError
+
+_log = logging.getLogger(__name__)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def train(config: Config) -> int:
+    """Train as the config says; the exit status of the process.
+
+    Returns:
+        0 when all steps are done, 1 when training failed (the reason is on stderr, the traceback in
+        `train.log`), 143 after SIGTERM and 130 after SIGINT, with a checkpoint of the last finished step.
+    """
+    if config.ajet.backbone == "debug":
+        return debug(config.ajet)
+    folder = Path(config.ajet.experiment_dir).absolute()
+    logging.getLogger("trainer_core").addHandler(logging.NullHandler())  # until there is a train.log
+    with StopSignals() as stop:
+        try:
+            with _own(folder):
+                end = _train(config, stop)
+        except StopRequested as request:
+            _say(_stopped(config, folder, f"stopped by {request}"))
+            return 128 + request.signal_number
+        except KeyboardInterrupt:
+            _say(_stopped(config, folder, "stopped at once"))
+            return 128 + signal.SIGINT
+        except TrainingError as error:
+            return _failed(str(error))
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                return _failed(f"{error}. The traceback is in {folder / 'train.log'}")
+            return _failed(
+                f"cannot write below {folder}: {error.strerror}. Free some space there and start again: "
+                "training goes on from the last checkpoint"
+            )
+        except Exception as error:  # noqa: BLE001  (whatever it is, a person gets one line)
+            log = folder / "train.log"
+            return _failed(f"unexpected {type(error).__name__}: {error}. The traceback is in {log}")
+    _say(closing_line(end, folder, _last_checkpoint(config)))
+    return 0
+
+
+def _train(config: Config, stop: StopSignals) -> str:
+    """How it ended."""
+    backbone = importlib.import_module(f"trainer_core.backbone.{config.ajet.backbone}")
+    with closing(open_run(config, backbone, say=_say, safe_point=stop.safe_point)) as run:
+        asyncio.run(run_loop(run, stop))
+        if run.start_step >= run.total_steps > 0:
+            return "nothing left to train"
+        return "done" if run.total_steps > 0 else "validated"
+
+
+def _stopped(config: Config, folder: Path, end: str) -> str:
+    checkpoint = _last_checkpoint(config)
+    where = f"goes on from {checkpoint.name}" if checkpoint else "starts from the beginning"
+    return f"{closing_line(end, folder, checkpoint)}; the same command {where}"
+
+
+def _last_checkpoint(config: Config) -> Path | None:
+    return Checkpoints(Path(config.ajet.trainer_common.checkpoint_base_dir).absolute(), keep=None).last
+
+
+@contextmanager
+def _own(folder: Path) -> Iterator[None]:
+    """Hold the folder for this process; the lock goes with the process, however it ends.
+
+    Raises:
+        TrainingError: another training writes there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a")
+    except OSError as error:
+        raise TrainingError(
+            f"ajet.experiment_dir: cannot write to {folder}: {error.strerror or error}"
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(
+                f"another training is writing to {folder}. Wait for its end, or choose another "
+                "experiment_name or --exp-dir"
+            ) from None
+        yield
+
+
+def _failed(reason: str) -> int:
+    _log.exception("training failed")
+    print(f"error: {reason}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _say(line: str) -> None:
+    """Progress for a watcher; never shaped like a metric row."""
+    print(f"[ajet] {line}", flush=True)
+    _log.info(line)

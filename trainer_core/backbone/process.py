@@ -1,0 +1,23 @@
+"""Settings of a process that does nothing but train."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Options of glibc's `mallopt`, from <malloc.h>."""
+
+
+def tune_process() -> None:
+    """Keep freed memory for the next tensor, and what has been imported out of garbage collection.
+
+    glibc gives each larger block back to the system and has it filled with zeros when it is asked for again,
+    which costs a step of a small model about a tenth of its CPU time. Now blocks of up to 32 MiB stay with
+    the process, 256 MiB of them at most. Other C libraries are left as they are. Changes no results.
+    """
+    gc.freeze()
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)
+        mallopt(_M_TRIM_THRESHOLD, 256 * 2**20)

@@ -1,0 +1,185 @@
+"""What each backbone does with the keys it does not honour: one table per backbone, and its readers.
+
+`ignored`: the result stays the same kind of result, so the key is reported and the run goes on. `refused`:
+leaving the key out of account would change the science, so the run does not start. `doubtful`: done as told,
+but hardly what was meant. Only values that differ from the default are reported.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from trainer_core.algorithm.names import ESTIMATOR_NAMES
+from trainer_core.config.keys import Key, all_keys
+from trainer_core.config.problems import Finding, Verdict
+from trainer_core.config.schema import Ajet, Config
+from trainer_core.config.section import path_of
+
+_LEAVE = "Leave it out, or ignore this line."
+_LATER = "Leave it out; it is not available in this version."
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What becomes of some keys, but for the values the backbone takes."""
+
+    verdict: Verdict
+    keys: str
+    """Patterns, seen from `ajet`, with blanks between them; the first rule that covers a key counts."""
+    why: str
+    fix: str = _LEAVE
+    takes: tuple[Any, ...] | None = None
+    """None: the default."""
+
+
+LOCAL = (
+    Rule("refused", "rollout.user_workflow", "`local` asks the model once per episode", _LATER),
+    Rule("refused", "rollout.compute_madness_checklist", "`local` has no such checks", "Write [].", ([],)),
+    Rule("refused", "task_reader.type", "`local` has no such reader",
+         "Use huggingface_dat_repo, jsonl_dataset_file or builtin.",
+         ("huggingface_dat_repo", "jsonl_dataset_file", "builtin")),
+    Rule("refused", "task_judge.judge_type", "`local` has no such judge",
+         "Use exact_match, or customized_protocol with a judge_protocol.",
+         ("exact_match", "customized_protocol")),
+    Rule("refused", "trainer_common.algorithm.adv_estimator", "`local` has no critic, which gae needs",
+         "Write grpo; or reinforce_plus_plus, which gives each token a return of its own too.",
+         tuple(name for name in ESTIMATOR_NAMES if name != "gae")),
+    Rule("refused", "trainer_common.val_max_num_task_each_validation",
+         "`local` validates on every task of the split",
+         "Leave it out, and make the validation split smaller."),
+    Rule("refused", "enable_*", "`local` serves no endpoint", "Write false."),
+    Rule("refused", "teacher_model opd", "`local` does not distil", _LATER),
+    Rule("ignored", "trainer_common.logger", "`local` has no such logger",
+         "Read `metrics.jsonl`, or use console, swanlab or wandb.", ("console", "swanlab", "wandb")),
+    Rule("ignored", "trainer_common.train_print_to_markdown_file_path",
+         "`local` writes training metrics to the console and `metrics.jsonl`",
+         "Read `metrics.jsonl` in the output folder."),
+    Rule("ignored", "rollout.val_kwargs.num_repeat", "`ajet.trainer_common.val_pass_n` decides",
+         "Set that key instead."),
+    Rule("ignored", "task_reader.huggingface_dat_repo.http_proxy_address",
+         "`local` uses the proxy of the environment", "Set the environment variable HTTPS_PROXY."),
+    Rule("ignored", "rollout.agent_madness_*", "`local` has no checks for abnormal answers"),
+    Rule("ignored", "rollout.multi_turn.max_sample_per_task rollout.multi_turn.max_steps "
+         "rollout.multi_turn.expected_steps", "`local` asks the model once per episode"),
+    Rule("ignored", "rollout.force_disable_toolcalls", "`local` offers no tools to the model"),
+    Rule("ignored", "rollout.max_env_worker", "`local` samples a batch of episodes together"),
+    Rule("ignored", "rollout.tensor_model_parallel_size rollout.n_vllm_engine rollout.max_num_seqs "
+         "rollout.name rollout.gpu_memory_utilization trainer_common.nnodes "
+         "trainer_common.n_gpus_per_node trainer_common.fsdp_config.* "
+         "trainer_common.ulysses_sequence_parallel_size", "`local` trains in one process"),
+    Rule("ignored", "rollout.chat_template_generate_prompt_type",
+         "`local` takes the generation prompt from the tokenizer's chat template"),
+    Rule("ignored", "task_reader.env_service.* task_reader.data_generation.*", "`local` has no such reader"),
+    Rule("ignored", "task_judge.alien_llm_*", "`local` hands no outside model to a judge"),
+    Rule("ignored", "task_judge.rubrics_auto_grader.*", "`local` has no rubrics grader"),
+    Rule("ignored", "context_tracker.*ignore_tools context_tracker.fix_* context_tracker.log_* "
+         "context_tracker.detect_*",
+         "`local` asks the model once per episode, so there is nothing to merge"),
+    Rule("ignored", "trainer_common.val_max_num_task_clip_method", "`local` clips nothing"),
+    Rule("ignored", "trainer_common.save_trajectory_as_json_file", "`local` keeps no episodes"),
+    Rule("ignored", "lora.load_format lora.layered_summon", "`local` samples with the weights it trains"),
+    Rule("ignored", "interchange_server.*", "`local` serves no endpoint"),
+    Rule("ignored", "swarm_mode_*", "`local` runs its episodes itself"),
+    Rule("ignored", "task_runner.*", "`local` runs no workflows"),
+    Rule("ignored", "execute_test*", "`local` ends no run by a probe"),
+    Rule("ignored", "debug.*", "only backbone `debug` reads it"),
+    Rule("ignored", "verl", "`local` does not use verl"),
+    Rule("ignored", "trinity", "`local` does not use trinity"),
+    Rule("ignored", "hydra defaults", "no Hydra is needed: defaults come from the schema", "Remove it."),
+)  # fmt: skip
+DEBUG = (
+    Rule("ignored", "debug.debug_max_parallel debug.debug_vllm_port debug.debug_tensor_parallel_size",
+         "`debug` plays one task at a time in this process"),
+    *(rule for rule in LOCAL if rule.keys != "debug.*"),
+)  # fmt: skip
+"""On the engines of `local`; what is about training has no effect and is not reported."""
+TABLES = {"local": LOCAL, "debug": DEBUG}
+"""The backbones there are; a key that no rule covers is honoured."""
+
+
+def rule_for(path: str, backbone: str = "local") -> Rule | None:
+    """The rule that covers a key; None if the backbone honours it."""
+    short = path.removeprefix("ajet.")
+    covers = (
+        rule for rule in TABLES[backbone] if any(fnmatchcase(short, each) for each in rule.keys.split())
+    )
+    return next(covers, None)
+
+
+def note(key: Key) -> str:
+    """What `local` makes of a key, in words: honoured, ignored and why, or the values it does not refuse."""
+    rule = rule_for(key.path)
+    if rule is None:
+        return "honoured"
+    if rule.verdict == "ignored":
+        return f"ignored: {rule.why}"
+    taken = [value if isinstance(value, str) else json.dumps(value) for value in _taken(rule, key)]
+    return f"only {', '.join(taken)}: {rule.why}"
+
+
+def findings(config: Config) -> tuple[Finding, ...]:
+    """Everything in `config` that its backbone refuses or ignores, in the order of the schema."""
+    backbone = config.ajet.backbone
+    if backbone not in TABLES:
+        why = "this backbone is not available in this version"
+        return (Finding("ajet.backbone", backbone, "refused", why, f"Use `{'` or `'.join(TABLES)}`."),)
+    doubtful = _numbers(config.ajet) if backbone == "local" else ()
+    return (*_from_table(config), *_start_model(config.ajet), *_judge(config.ajet), *doubtful)
+
+
+def _from_table(config: Config) -> Iterator[Finding]:
+    for key in all_keys().values():
+        rule = None if key.is_section else rule_for(key.path, config.ajet.backbone)
+        if rule is not None and (value := value_at(config, key)) not in _taken(rule, key):
+            yield Finding(key.path, value, rule.verdict, rule.why, rule.fix)
+
+
+def _taken(rule: Rule, key: Key) -> tuple[Any, ...]:
+    return (key.default,) if rule.takes is None else rule.takes
+
+
+def value_at(config: Config, key: Key) -> Any:
+    """What stands at `key` in `config`."""
+    value: Any = config
+    for part in key.path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _start_model(ajet: Ajet) -> Iterator[Finding]:
+    path = ajet.model.path
+    if path == "placeholder":
+        fix = "Write the folder or name of a model, or `tiny` for a small one made on the spot."
+        yield Finding("ajet.model.path", path, "refused", "no model is chosen", fix)
+    elif path.startswith(("/", "./", "../", "~")) and not path_of(path).is_dir():
+        fix = "Check the path; it is seen from the working directory."
+        yield Finding("ajet.model.path", path, "refused", "there is no such folder", fix)
+    elif (folder := path_of(path)).is_dir() and not (folder / "config.json").is_file():
+        fix = "Name the folder of a Hugging Face model, with config.json, weights and tokenizer."
+        yield Finding("ajet.model.path", path, "refused", "there is no config.json in that folder", fix)
+
+
+def _judge(ajet: Ajet) -> Iterator[Finding]:
+    judge = ajet.task_judge
+    is_default = judge.judge_protocol == all_keys()["ajet.task_judge.judge_protocol"].default
+    if judge.judge_type == "customized_protocol" and is_default:
+        yield Finding(
+            "ajet.task_judge.judge_protocol",
+            judge.judge_protocol,
+            "refused",
+            "`local` has no environment service to ask for rewards",
+            "Set ajet.task_judge.judge_type: exact_match, or judge_protocol to a class of your own.",
+        )
+
+
+def _numbers(ajet: Ajet) -> Iterator[Finding]:
+    attempts, sampling = ajet.trainer_common.val_pass_n, ajet.rollout.val_kwargs
+    if attempts > 1 and (sampling.temperature == 0 or not sampling.do_sample):
+        why = "every attempt at a validation task gets the same answer, so pass rates @2 and up mean nothing"
+        fix = "Set ajet.rollout.val_kwargs.temperature: 1.0 and do_sample: true, or write 1."
+        yield Finding("ajet.trainer_common.val_pass_n", attempts, "doubtful", why, fix)
+    if ajet.rollout.num_repeat == 1:
+        why = "a group of one has nothing to compare with, so its advantage is the bare reward"
+        yield Finding("ajet.rollout.num_repeat", 1, "doubtful", why, "Write 2 or more.")
