@@ -14,8 +14,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 TELL := [ -t 1 ] || { (while sleep 15 >/dev/null; do echo "    $$(du -sm $(VENV) | cut -f1) MB unpacked"; done) & \
 	tell=$$!; trap 'kill $$tell' EXIT; }
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
-# One more than there are cores: some tests wait.
-WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
+# Processes that tests start find our modules compiled, whatever the environment says.
+test soak: export PYTHONDONTWRITEBYTECODE :=
+# More than there are cores: many tests wait.
+WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
 
 .PHONY: setup tmux demo test soak lint format clean
 .DEFAULT_GOAL := setup
@@ -59,7 +61,7 @@ test: setup tmux
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 soak: setup tmux
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m soak
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 0
 
 lint: setup
 	$(BIN)/ruff check .

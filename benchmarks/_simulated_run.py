@@ -9,6 +9,7 @@ the report, the time, and the server with its prompt cache.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from harness.providers.cost import Limits, Price
 from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider
 from harness.providers.transcript import Transcript
+from harness.redaction import Secrets
 from harness.repair import apply_changes
 from harness.state import Outcome
 from monitors.rules import Health, in_second_half
@@ -139,8 +141,9 @@ class SimulatedHands:
         order = launching.LaunchRequest(
             session=action.session,
             attempt_id=action.attempt_id,
-            deadline_at=state.deadline_at,
+            deadline_uptime=state.deadline_at,  # nobody counts seconds here
             codebase=plan.codebase_dir,
+            variables=os.environ,
             previous=self.experiment.attempt_files(action.attempt - 1) if action.attempt > 1 else None,
             draft=state.attempt.draft,
             environment=state.environment,
@@ -241,7 +244,7 @@ async def simulate(
         )
         options = RunOptions(policy="llm", model=f"{protocol}:{model_name}")
         experiment = begin(blueprint, result_dir, options, time.time)
-        transcript = Transcript(result_dir / "transcript.jsonl", ())
+        transcript = Transcript(result_dir / "transcript.jsonl", Secrets())
         model = Model(provider, price, Limits(), experiment.record, transcript, time)
         hands = SimulatedHands(experiment, training, time)
         try:

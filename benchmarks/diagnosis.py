@@ -150,8 +150,8 @@ def confidence_rows(verdicts: Sequence[Verdict]) -> list[Row]:
         ("right", [each.confidence for each in verdicts if each.right]),
         ("wrong", [each.confidence for each in verdicts if not each.right]),
     ):
-        mean = f"{statistics.fmean(chosen):.2f} ({len(chosen)})" if chosen else "none"
-        rows.append(Row(f"confidence: mean of {name} answers", mean, "", ""))
+        told = f"{statistics.fmean(chosen):.2f} ({len(chosen)})" if chosen else "none"
+        rows.append(Row(f"confidence: mean of {name} answers", told, "", ""))
     for low, high in pairwise(BINS):
         within = [
             each for each in verdicts if low <= each.confidence < high or each.confidence == high == 1.0

@@ -54,8 +54,8 @@ def main() -> None:
     for python in options.pythons:
         with tempfile.TemporaryDirectory() as name:
             folder, constraints = Path(name) / "venv", ROOT / "constraints.txt"
-            install = (folder / "bin/python", "-m", "pip", "install", "-q", ".", "-c", constraints)
-            ways = {"pip install .": measured(folder, (python, "-m", "venv", folder), install)}
+            pip = (folder / "bin/python", "-m", "pip", "install", "-q", ".", "-c", constraints)
+            ways = {"pip install .": measured(folder, (python, "-m", "venv", folder), pip)}
         if uv := shutil.which("uv"):
             with tempfile.TemporaryDirectory() as name:
                 os.environ.update(

@@ -159,6 +159,11 @@ def start_peer(mode: str, log: Path) -> subprocess.Popen[bytes]:
     )
 
 
+def _end_with_the_input(process: subprocess.Popen[bytes]) -> None:
+    sys.stdin.read()
+    process.terminate()
+
+
 def be_peer(mode: str, log: str) -> None:
     """Look at lines until standard input closes, then print how many they were."""
     pattern, seen = MetricPatterns.compile([PATTERN]), 0
@@ -166,7 +171,7 @@ def be_peer(mode: str, log: str) -> None:
     glances = ["bash", "-c", 'while sleep 1; do tail -n 80 "$0"; done', log]
     with subprocess.Popen(glances if mode == "glance" else every_line, stdout=subprocess.PIPE) as tail:
         assert tail.stdout is not None
-        threading.Thread(target=lambda: (sys.stdin.read(), tail.terminate()), daemon=True).start()
+        threading.Thread(target=_end_with_the_input, args=(tail,), daemon=True).start()
         for line in tail.stdout:
             seen += 1
             text = clean(line)
