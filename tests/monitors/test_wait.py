@@ -191,7 +191,7 @@ async def test_cancelled_waits_leave_no_descriptor_behind(files: AttemptFiles) -
 
 
 @pytest.mark.parametrize(
-    "reason, pid, sentence",
+    ("reason", "pid", "sentence"),
     [
         ("deadline", None, "its deadline passed before the command was started"),
         ("stopped", None, "it was stopped before the command was started"),
