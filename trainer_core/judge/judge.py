@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import inspect
 import math
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
 from trainer_core.types import DataError, Episode, StopReason, Task, TrainingError
+from trainer_core.user_code import load_named
 
 
 @dataclass(frozen=True)
@@ -138,54 +134,19 @@ def load_judge(protocol: str, *, own_thread: bool = True) -> Judge:
     Raises:
         TrainingError: the module or class is not there, or has neither `score` nor `compute_reward`.
     """
-    where, arrow, class_name = (part.strip() for part in protocol.partition("->"))
     key = "task_judge.judge_protocol"
-    if not arrow or not where or not class_name:
-        raise TrainingError(
-            f"{key}: {protocol!r} is not of the form `package.module->Class` or `file.py->Class`"
-        )
-    module = _import(where, key)
-    if not hasattr(module, class_name):
-        known = [name for name, value in vars(module).items() if isinstance(value, type)]
-        raise TrainingError(
-            f"{key}: {where} has no class {class_name!r}; it has {', '.join(known) or 'no classes'}"
-        )
+    named = load_named(protocol, key)
     try:
-        made: Any = getattr(module, class_name)()
+        made: Any = named()
     except Exception as error:
-        raise TrainingError(f"{key}: {class_name}() failed with {type(error).__name__}: {error}") from error
+        raise TrainingError(
+            f"{key}: {named.__name__}() failed with {type(error).__name__}: {error}"
+        ) from error
     if inspect.iscoroutinefunction(getattr(made, "score", None)):
         judge: Judge = made
         return judge
     if callable(getattr(made, "compute_reward", None)):
         return OneByOne(made, own_thread=own_thread)
     raise TrainingError(
-        f"{key}: {class_name} in {where} has neither a method compute_reward(task, output) nor "
-        "async score(task, episodes)"
+        f"{key}: {protocol} has neither a method compute_reward(task, output) nor async score(task, episodes)"
     )
-
-
-def _import(where: str, key: str) -> ModuleType:
-    try:
-        if not where.endswith(".py"):
-            if (here := str(Path.cwd())) not in sys.path:
-                sys.path.insert(0, here)  # as `python -m` would, so that a module beside the data is found
-            return importlib.import_module(where)
-        path = Path(where)
-        name = f"file_{path.stem}"  # not the name of a library's module
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None or not path.is_file():
-            raise TrainingError(f"{key}: there is no file {path.absolute()}")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # where dataclasses look for the names in their annotations
-        spec.loader.exec_module(module)
-        return module
-    except ModuleNotFoundError as error:
-        raise TrainingError(
-            f"{key}: cannot import {where!r} ({error}). It must lie on PYTHONPATH or in the folder "
-            "the training starts in"
-        ) from error
-    except TrainingError:
-        raise
-    except Exception as error:
-        raise TrainingError(f"{key}: {where} raised {type(error).__name__}: {error}") from error
