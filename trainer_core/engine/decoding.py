@@ -91,6 +91,7 @@ class Decoder:
             max_length: prompt and answer together, in tokens; None: what the model's config says.
         """
         self._model = model
+        self._tokenizer = tokenizer
         self._device = torch.device(device)
         self._cache_bytes = cache_bytes
         self._text_config = model.config.get_text_config(decoder=True)
@@ -288,11 +289,21 @@ class Decoder:
         for row, number, logprob in zip(rows, drawn.tolist(), logprobs.tolist(), strict=True):
             row.ids.append(number)
             row.logprobs.append(logprob)
-            if number in row.end_ids:
+            if row.request.on_token is not None:
+                row.request.on_token(row.index, number)
+            if number in row.end_ids or self._has_stop_text(row):
                 row.finish = FinishReason.STOP
             elif len(row.ids) == row.limit:
                 row.finish = FinishReason.LENGTH
         return drawn
+
+    def _has_stop_text(self, row: Row) -> bool:
+        """True if the last token has completed a stop text; a token is at least one byte of it."""
+        if not row.request.stop_texts:
+            return False
+        longest = max(len(stop.encode()) for stop in row.request.stop_texts)
+        tail = self._tokenizer.decode(row.ids[-longest - 3 :], skip_special_tokens=True)
+        return any(stop in tail for stop in row.request.stop_texts)
 
     def _draw_together(self, rows: Sequence[Row]) -> list[list[int]]:
         """Places of rows with the same sampling, few enough for one draw."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,10 @@ class Request:
     open sessions that it begins with."""
     top_logprobs: int = 0
     """How many alternatives to report for each token."""
+    stop_texts: tuple[str, ...] = ()
+    """The token that completes one of these ends the answer."""
+    on_token: Callable[[int, int], None] | None = None
+    """Told the number of the answer, 0 to n - 1, and each id as it is drawn; from the engine's thread."""
 
 
 @dataclass(frozen=True)
