@@ -59,15 +59,15 @@ def chat_format(tokenizer: Any) -> ChatFormat:
         same = renderer.render_ids(_PROBE, add_generation_prompt=True) == own.render(_PROBE, ())
     except Exception:  # noqa: BLE001  # not this tokenizer's, whatever its folder is called
         return own
-    return RendererFormat(tokenizer, renderer) if same else own
+    return RendererFormat(renderer, own) if same else own
 
 
 class RendererFormat:
-    """A renderer of the `renderers` package."""
+    """A renderer of the `renderers` package; the turns that it will not go on from are the template's."""
 
-    def __init__(self, tokenizer: Any, renderer: Any) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, renderer: Any, template: TemplateFormat) -> None:
         self._renderer = renderer
+        self._template = template
         self.stop_ids: tuple[int, ...] = tuple(renderer.get_stop_token_ids())
 
     def render(self, messages: Sequence[Message], tools: Tools) -> list[int]:
@@ -82,11 +82,11 @@ class RendererFormat:
         rendered = self._renderer.bridge_to_next_turn(
             prompt, completion, list(new), tools=list(tools) or None
         )
-        if rendered is None:
-            return None
+        before = [*prompt, *completion]
+        if rendered is None or rendered.token_ids[: len(before)] != before:
+            return self._template.extend(prompt, completion, new, tools)
         ids: list[int] = rendered.token_ids
-        before = len(prompt) + len(completion)
-        return ids if ids[len(prompt) : before] == completion and ids[: len(prompt)] == prompt else None
+        return ids
 
     def parse(
         self, completion: Sequence[int], prompt: Sequence[int], tools: Tools, *, is_whole: bool = True

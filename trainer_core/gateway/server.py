@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -25,7 +25,7 @@ from trainer_core.gateway.answering import Answerer, added
 from trainer_core.gateway.ask import Answer, Ask, Delta, GatewayError, Said
 from trainer_core.gateway.dialects import DIALECTS, Dialect, Stream, chat, messages
 from trainer_core.gateway.keys import Keys
-from trainer_core.gateway.recording import EpisodeRules, OpenEpisode
+from trainer_core.gateway.recording import EpisodeRules, OpenEpisode, OtherModel
 from trainer_core.types import TrainingError
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ _LARGEST_BODY = 64 * 2**20
 _BODY_S = 60.0
 _START_S = 60.0
 _STOP_S = 10.0
+_OTHER_S = 1800.0
 _EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
@@ -207,6 +208,10 @@ class Gateway:
         if self._is_held:
             raise GatewayError(429, "the weights are being changed; try again", code="held", retry_after=1)
         body = await exchange.body()
+        if agent in episode.rules.others:
+            await exchange.unless_gone(_forward(exchange, episode.rules.others[agent], path, body))
+            self._counts["calls", "forwarded"] += 1
+            return
         ask = exchange.dialect.read(body)
         if ask.model not in ("", self.model):
             raise GatewayError(
@@ -286,6 +291,25 @@ class _Answering:
 
 def _and(said: Said, delta: Delta) -> Said:
     return Said(said.content + delta.content, said.reasoning + delta.reasoning)
+
+
+async def _forward(exchange: _Exchange, other: OtherModel, path: str, body: Mapping[str, Any]) -> None:
+    """Have another model answer; nothing is recorded."""
+    import httpx
+
+    url = other.base_url.rstrip("/").removesuffix("/v1") + path
+    headers = {"authorization": f"Bearer {other.api_key}", "x-api-key": other.api_key}
+    try:
+        async with (
+            httpx.AsyncClient(timeout=_OTHER_S) as client,
+            client.stream("POST", url, json={**body, "model": other.model}, headers=headers) as answer,
+        ):
+            await exchange.relay(
+                answer.status_code, answer.headers.get("content-type", ""), answer.aiter_bytes()
+            )
+    except httpx.HTTPError as error:
+        message = f"the other model at {other.base_url} failed: {type(error).__name__}: {error}"
+        raise GatewayError(502, message, code="other_model_failed") from error
 
 
 class _GoneError(Exception):
@@ -389,6 +413,13 @@ class _Exchange:
     async def more(self, part: bytes, *, last: bool = False) -> None:
         if part or last:
             await self._send({"type": "http.response.body", "body": part, "more_body": not last})
+
+    async def relay(self, status: int, content_type: str, parts: AsyncIterator[bytes]) -> None:
+        self._is_stream = True
+        await self._start(status, {"content-type": content_type})
+        async for part in parts:
+            await self.more(part)
+        await self.more(b"", last=True)
 
     async def _start(self, status: int, headers: Mapping[str, str]) -> None:
         raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
