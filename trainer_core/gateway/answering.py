@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import hashlib
 import time
 import uuid
 from collections import OrderedDict
@@ -11,16 +13,18 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import orjson
 
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, GatewayError, Said
 from trainer_core.gateway.chat_format import chat_format
 from trainer_core.gateway.history import keys_of
-from trainer_core.gateway.recording import OpenEpisode, RecordedCall
+from trainer_core.gateway.recording import Ids, OpenEpisode, RecordedCall
 from trainer_core.types import Sampling, StopReason, TrainingError
 
 _KEPT_BEGINNINGS = 512
+_KEPT_TEXTS = 2**16
 _DRAWN_BETWEEN_DELTAS = 1.1
 """Each delta reads the answer from its beginning, so the longer it is, the more tokens make a delta."""
 
@@ -44,7 +48,8 @@ class Answerer:
         self._model = model
         self._max_model_len = max_model_len
         self._longest_token = max(map(len, tokenizer.get_vocab()), default=1)
-        self._beginnings: OrderedDict[bytes, list[int]] = OrderedDict()
+        self._text_of = functools.lru_cache(_KEPT_TEXTS)(lambda token: str(tokenizer.decode([token])))
+        self._beginnings: OrderedDict[bytes, Ids] = OrderedDict()
 
     async def answer(
         self,
@@ -154,10 +159,10 @@ class Answerer:
 
     def _render(self, episode: OpenEpisode, ask: Ask) -> list[int]:
         """A conversation from its beginning; the episodes of a group begin alike."""
-        written = orjson.dumps([ask.messages, ask.tools])
+        written = hashlib.blake2b(orjson.dumps([ask.messages, ask.tools]), digest_size=16).digest()
         if (known := self._beginnings.get(written)) is not None:
             self._beginnings.move_to_end(written)
-            return list(known)
+            return known.tolist()
         self._check_characters(episode, sum(len(message["content"]) for message in ask.messages))
         try:
             ids = self._format.render(ask.messages, ask.tools)
@@ -168,10 +173,10 @@ class Answerer:
                 code="template_failed",
                 param="messages",
             ) from error
-        self._beginnings[written] = ids
+        self._beginnings[written] = np.asarray(ids, np.int32)
         if len(self._beginnings) > _KEPT_BEGINNINGS:
             self._beginnings.popitem(last=False)
-        return list(ids)
+        return ids
 
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
@@ -244,10 +249,6 @@ class Answerer:
             said = Said(self._tokenizer.decode(list(ids), skip_special_tokens=True))
         ends = [place for stop in ask.stop if (place := said.content.find(stop)) >= 0]
         return replace(said, content=said.content[: min(ends)]) if ends else said
-
-    def _text_of(self, token: int) -> str:
-        text: str = self._tokenizer.decode([token])
-        return text
 
 
 class _Reader:

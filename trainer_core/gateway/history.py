@@ -8,6 +8,7 @@ with its parts in a list.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from trainer_core.gateway.recording import RecordedCall
 
 Key = tuple[Hashable, ...]
+_DIGEST = 16
 
 
 class _Node:
@@ -57,15 +59,20 @@ class History:
 
 def keys_of(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[Hashable]:
     """What tells conversations apart: the tools, then each message."""
-    return [json.dumps(tools, sort_keys=True) if tools else "", *map(key_of, messages)]
+    return [_short(json.dumps(tools, sort_keys=True)) if tools else "", *map(key_of, messages)]
 
 
 def key_of(message: Message) -> Key:
     """A message without what clients change when they send it back: thoughts, ids, white space at its ends
     and in tool arguments."""
     calls = message.get("tool_calls")
-    key: Key = (message["role"], (message.get("content") or "").strip())
+    key: Key = (message["role"], _short((message.get("content") or "").strip()))
     return (*key, *map(_call_key, calls)) if calls else key
+
+
+def _short(text: str) -> str | bytes:
+    """The text, or a digest where that takes less memory."""
+    return text if len(text) < _DIGEST else hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest()
 
 
 def _call_key(call: Mapping[str, Any]) -> Key:
@@ -76,4 +83,4 @@ def _call_key(call: Mapping[str, Any]) -> Key:
         arguments = json.dumps(read, sort_keys=True)
     except (ValueError, TypeError, RecursionError):
         arguments = str(arguments)
-    return function.get("name"), arguments
+    return function.get("name"), _short(arguments)

@@ -132,7 +132,7 @@ class OpenEpisode:
         self._recorded: list[RecordedCall] = []
         self._last: dict[str, RecordedCall] = {}
         self._histories: dict[str, History] = {}
-        self._asked: Counter[tuple[str, bytes]] = Counter()
+        self._asked: Counter[bytes] = Counter()
         self._numbers: Counter[str] = Counter()
         self._repeated: dict[bytes, tuple[RecordedCall, ...]] = {}
         self._cancels: set[Callable[[], None]] = set()
@@ -188,11 +188,12 @@ class OpenEpisode:
         """A call's number among its agent's, and its seed: the same for the same prompt, however calls that
         are made at the same time overtake each other."""
         ids = np.asarray(prompt, np.int32).tobytes()
-        number, again = self._numbers[agent], self._asked[agent, ids]
+        asked = hashlib.blake2b(f"{self.rules.seed}/{agent}/".encode() + ids, digest_size=8).digest()
+        number, again = self._numbers[agent], self._asked[asked]
         self._numbers[agent] += 1
-        self._asked[agent, ids] += 1
-        digest = hashlib.blake2b(f"{self.rules.seed}/{agent}/{again}/".encode() + ids, digest_size=8).digest()
-        return number, int.from_bytes(digest, "big") >> 1
+        self._asked[asked] += 1
+        drawn = hashlib.blake2b(asked + str(again).encode(), digest_size=8).digest()
+        return number, int.from_bytes(drawn, "big") >> 1
 
     def record(
         self,
