@@ -182,6 +182,8 @@ class Episode:
     """What went wrong; such an episode is not trained on, and is counted."""
     stop_reason: StopReason = StopReason.FINISHED
     metrics: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What the workflow left, for judges and records."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Backbone `debug`: nothing is trained or written. The first tasks are played one at a time with fixed seeds,
-every call to the model is printed, and `breakpoint()` works in a judge: code of the user's runs in the main
-thread, input and output are the terminal's, and no other thread prints.
+every call to the model is printed, and `breakpoint()` works in a judge and in a workflow: code of the user's
+runs in the main thread, input and output are the terminal's, and other threads print nothing but the calls
+that it makes.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ import signal
 import sys
 import traceback
 from bdb import BdbQuit
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from statistics import fmean
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from trainer_core.backbone import local
+from trainer_core.backbone.rollouts import has_judge, make_gateway, single_turn, with_workflow
 from trainer_core.backbone.run import make_judge, set_up_libraries
-from trainer_core.backbone.schedule import longest_response
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
-from trainer_core.rollout.single_turn import SingleTurnRollout
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import Episode, Sampling, TrainingError
+from trainer_core.workflow.workflow import load_workflow
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
@@ -57,23 +58,31 @@ async def _play(ajet: Ajet) -> None:
     set_up_libraries(common.num_threads, common.seed)
     splits = read_tasks(ajet.task_reader, validates=common.val_only)
     tasks = (splits.training or splits.validation)[: settings.debug_first_n_tasks]
-    judge = make_judge(ajet.task_judge, own_thread=False)
+    judge = make_judge(ajet.task_judge, own_thread=False) if has_judge(ajet) else None
+    workflow = None if ajet.rollout.user_workflow is None else load_workflow(ajet.rollout.user_workflow)
     tokenizer = local.read_tokenizer(ajet)
     engines = local.make_engines(
         ajet, splits, say=lambda line: _say(f"[ajet] {line}"), safe_point=_no_signals
     )
     engine = ShownCalls(engines.inference, tokenizer)
-    prompts = Prompts(tokenizer, ajet.data.max_prompt_length)
-    rollout = SingleTurnRollout(engine, tokenizer, judge, prompts, longest_response(ajet))
     sampling = Sampling(ajet.rollout.temperature, ajet.rollout.top_p, ajet.rollout.top_k)
     _say(f"[ajet] debug: {len(tasks)} tasks, {repeats} answers each; nothing is trained or written")
+    closing = ExitStack()
     try:
+        if workflow is not None:
+            gateway = closing.enter_context(make_gateway(ajet, engine, tokenizer, engines.context))
+            rollout = with_workflow(ajet, engine, tokenizer, judge, workflow, gateway, say=_say)
+        else:
+            assert judge is not None  # only a workflow can do without
+            prompts = Prompts(tokenizer, ajet.data.max_prompt_length)
+            rollout = single_turn(ajet, engine, tokenizer, judge, prompts)
         for number, task in enumerate(tasks, 1):
             _say(f"\n=== task {task.task_id} ({number} of {len(tasks)})")
             seed = derive_seed(settings.debug_vllm_seed, "rollout", number)
             for episode in await rollout.run([task], repeats=repeats, sampling=sampling, seed=seed):
                 _say(f"--- answer {episode.repeat + 1}: {_outcome(episode)}")
     finally:
+        closing.close()
         await engines.inference.close()
 
 

@@ -28,6 +28,7 @@ from trainer_core.backbone.phases import Phases
 from trainer_core.backbone.run import Run
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.backbone.stop import StopRequested, StopSignals
+from trainer_core.rollout.metrics import rollout_metrics
 from trainer_core.timeline import episode_of_segment, merge, to_batch
 from trainer_core.tracking.batch_metrics import batch_metrics, drift_warning, mean_of
 from trainer_core.types import Batch, Episode, Sampling, TrainingError
@@ -136,7 +137,7 @@ def _learn(run: Run, step: int, collected: SequenceOf[Episode], phases: Phases) 
         batch, metrics = replace(batch, advantage=advantage), metrics | found
     with phases("update_actor"):
         update = _update(run, step, batch, owner)
-    return update | batch_metrics(episodes, batch, run.longest_response) | metrics
+    return update | batch_metrics(episodes, batch, run.longest_response) | metrics | rollout_metrics(episodes)
 
 
 def _update(run: Run, step: int, batch: Batch, owner: torch.Tensor) -> dict[str, float]:
@@ -189,10 +190,11 @@ async def _validate(run: Run, step: int) -> dict[str, float]:
         repeats=common.val_pass_n,
         sampling=run.val_sampling,
         seed=derive_seed(common.seed, "validation", step),
+        is_training=False,
     )
     result = summarize(step, episodes)
     write_down(result, run.validation_record, run.validation_table)
-    return result.metrics()
+    return result.metrics() | {f"val/{name}": value for name, value in rollout_metrics(episodes).items()}
 
 
 def _due(step: int, every: int, *, at_end: bool) -> bool:

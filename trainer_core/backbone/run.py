@@ -17,11 +17,13 @@ import transformers
 
 from trainer_core.algorithm.correction import Correction
 from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
+from trainer_core.backbone.rollouts import has_judge, make_gateway, single_turn, with_workflow
 from trainer_core.backbone.schedule import doubts, longest_response, schedule
 from trainer_core.config.load import resolved_yaml
 from trainer_core.engine.protocols import InferenceEngine, Loss, TrainingEngine
+from trainer_core.gateway import Gateway
 from trainer_core.judge.judge import ExactMatchJudge, Judge, load_judge
-from trainer_core.rollout.single_turn import SingleTurnRollout
+from trainer_core.rollout.protocol import Rollout
 from trainer_core.tasks.order import TaskOrder
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.tasks.reader import read_tasks
@@ -32,6 +34,7 @@ from trainer_core.tracking.metrics import MetricsLog
 from trainer_core.tracking.services import SERVICES, Outside
 from trainer_core.types import Episode, Sampling, Task, TaskSplits, TrainingError
 from trainer_core.validation.files import MarkdownTable, ValidationRecord, validation_columns
+from trainer_core.workflow.workflow import load_workflow
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet, Config
@@ -85,7 +88,9 @@ class Run:
     validation_tasks: tuple[Task, ...]
     tokenizer: Any
     engines: Engines
-    rollout: SingleTurnRollout
+    rollout: Rollout
+    gateway: Gateway | None
+    """What the workflow calls the model through, running; None where there is no workflow."""
     checkpoints: Checkpoints
     metrics: MetricsLog
     service: Outside | None
@@ -198,7 +203,9 @@ class Run:
         )
 
     def close(self) -> None:
-        """Let the outside service send what is left, and the engine go."""
+        """Let the outside service send what is left, and gateway and engine go."""
+        if self.gateway is not None:
+            self.gateway.__exit__(None, None, None)
         asyncio.run(self.engines.inference.close())
         if self.service is not None:
             self.service.finish()
@@ -228,10 +235,12 @@ def open_run(
     )
     for doubt in doubts(ajet, planned, tasks):
         say(f"warning: {doubt}")
-    judge = make_judge(ajet.task_judge)
+    judge = make_judge(ajet.task_judge) if has_judge(ajet) else None
+    named = ajet.rollout.user_workflow
+    workflow = None if named is None else load_workflow(named)
     tokenizer = backbone.read_tokenizer(ajet)
     prompts = Prompts(tokenizer, ajet.data.max_prompt_length)
-    longest = prompts.longest((*tasks.training, *tasks.validation))
+    longest = prompts.longest((*tasks.training, *tasks.validation)) if workflow is None else 0
     engines = backbone.make_engines(ajet, tasks, say=say, safe_point=safe_point)
     _check_context(ajet, longest, engines.context)
     checkpoints = Checkpoints(Path(common.checkpoint_base_dir), common.max_checkpoints_to_keep)
@@ -243,6 +252,13 @@ def open_run(
     metrics = MetricsLog(folder / "metrics.jsonl", sys.stdout, resume_step=done)
     if checkpoint is not None and metrics.last_step != checkpoint.step:
         metrics.write(checkpoint.step, checkpoint.row)  # it was killed between its checkpoint and its row
+    gateway: Gateway | None = None
+    if workflow is not None:
+        gateway = make_gateway(ajet, engines.inference, tokenizer, engines.context).__enter__()
+        rollout = with_workflow(ajet, engines.inference, tokenizer, judge, workflow, gateway, say=say)
+    else:
+        assert judge is not None  # only a workflow can do without
+        rollout = single_turn(ajet, engines.inference, tokenizer, judge, prompts)
     return Run(
         ajet=ajet,
         start_step=done or 0,
@@ -251,7 +267,8 @@ def open_run(
         validation_tasks=tasks.validation,
         tokenizer=tokenizer,
         engines=engines,
-        rollout=SingleTurnRollout(engines.inference, tokenizer, judge, prompts, longest_response(ajet)),
+        rollout=rollout,
+        gateway=gateway,
         checkpoints=checkpoints,
         metrics=metrics,
         service=_service(config, folder, say),

@@ -62,10 +62,9 @@ class Rollout(
     gamma: float = key(1.0, "Discount between turns; 1.0 is the only legal value.")
     compute_madness_checklist: list[AnswerCheck] = section(
         _usual_checks,
-        "Checks that mark an answer as abnormal. "
-        'Unset: `["nonsense"]`, and `[]` on backbone local, which has no such checks.',
+        'Checks that mark an answer as abnormal. Unset: `["nonsense"]`; `[]` on backbones local and debug.',
     )
-    agent_madness_termination: bool = key(True, "End an episode at an abnormal answer.")
+    agent_madness_termination: bool = key(True, "Train no call after an abnormal answer.")
     agent_madness_reward: float = key(-1.0, "Reward of an episode with an abnormal answer.")
     max_response_length_in_one_turn: Positive = key(
         4096, "Most tokens of one answer. Unset: 4096, or `ajet.data.max_response_length` if smaller."

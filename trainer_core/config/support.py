@@ -35,8 +35,6 @@ class Rule:
 
 
 LOCAL = (
-    Rule("refused", "rollout.user_workflow", "`local` asks the model once per episode", _LATER),
-    Rule("refused", "rollout.compute_madness_checklist", "`local` has no such checks", "Write [].", ([],)),
     Rule("refused", "task_reader.type", "`local` has no such reader",
          "Use huggingface_dat_repo, jsonl_dataset_file or builtin.",
          ("huggingface_dat_repo", "jsonl_dataset_file", "builtin")),
@@ -60,11 +58,8 @@ LOCAL = (
          "Set that key instead."),
     Rule("ignored", "task_reader.huggingface_dat_repo.http_proxy_address",
          "`local` uses the proxy of the environment", "Set the environment variable HTTPS_PROXY."),
-    Rule("ignored", "rollout.agent_madness_*", "`local` has no checks for abnormal answers"),
-    Rule("ignored", "rollout.multi_turn.max_sample_per_task rollout.multi_turn.max_steps "
-         "rollout.multi_turn.expected_steps", "`local` asks the model once per episode"),
-    Rule("ignored", "rollout.force_disable_toolcalls", "`local` offers no tools to the model"),
-    Rule("ignored", "rollout.max_env_worker", "`local` samples a batch of episodes together"),
+    Rule("ignored", "rollout.multi_turn.*_per_task rollout.multi_turn.expected*", "`local` trains all calls"),
+    Rule("ignored", "rollout.force_disable_toolcalls", "`local` offers the model the tools an agent names"),
     Rule("ignored", "rollout.tensor_model_parallel_size rollout.n_vllm_engine rollout.max_num_seqs "
          "rollout.name rollout.gpu_memory_utilization trainer_common.nnodes "
          "trainer_common.n_gpus_per_node trainer_common.fsdp_config.* "
@@ -75,14 +70,13 @@ LOCAL = (
     Rule("ignored", "task_judge.alien_llm_*", "`local` hands no outside model to a judge"),
     Rule("ignored", "task_judge.rubrics_auto_grader.*", "`local` has no rubrics grader"),
     Rule("ignored", "context_tracker.*ignore_tools context_tracker.fix_* context_tracker.log_* "
-         "context_tracker.detect_*",
-         "`local` asks the model once per episode, so there is nothing to merge"),
+         "context_tracker.detect_*", "`local` merges calls whose tokens agree, and keeps them as sampled"),
     Rule("ignored", "trainer_common.val_max_num_task_clip_method", "`local` clips nothing"),
     Rule("ignored", "trainer_common.save_trajectory_as_json_file", "`local` keeps no episodes"),
     Rule("ignored", "lora.load_format lora.layered_summon", "`local` samples with the weights it trains"),
-    Rule("ignored", "interchange_server.*", "`local` serves no endpoint"),
+    Rule("ignored", "interchange_server.*method interchange_server.[amn]*", "one thread serves it"),
     Rule("ignored", "swarm_mode_*", "`local` runs its episodes itself"),
-    Rule("ignored", "task_runner.*", "`local` runs no workflows"),
+    Rule("ignored", "task_runner.llm_infer_submit_method", "agents call the model over HTTP"),
     Rule("ignored", "execute_test*", "`local` ends no run by a probe"),
     Rule("ignored", "debug.*", "only backbone `debug` reads it"),
     Rule("ignored", "verl", "`local` does not use verl"),
@@ -92,9 +86,12 @@ LOCAL = (
 DEBUG = (
     Rule("ignored", "debug.debug_max_parallel debug.debug_vllm_port debug.debug_tensor_parallel_size",
          "`debug` plays one task at a time in this process"),
-    *(rule for rule in LOCAL if rule.keys != "debug.*"),
+    Rule("ignored", "task_runner.*", "`debug` runs a workflow in this thread, for as long as it takes"),
+    *(rule for rule in LOCAL if rule.keys != "debug.*" and not rule.keys.startswith("task_runner")),
 )  # fmt: skip
 """On the engines of `local`; what is about training has no effect and is not reported."""
+_RUNNER = ("ajet.task_runner.wrapper_type", "ajet.task_runner.wrapper_multiprocessing_timeout")
+_OF_WORKFLOWS = ("ajet.rollout.max_env_worker", "ajet.rollout.multi_turn.max_steps", *_RUNNER)
 TABLES = {"local": LOCAL, "debug": DEBUG}
 """The backbones there are; a key that no rule covers is honoured."""
 
@@ -126,7 +123,8 @@ def findings(config: Config) -> tuple[Finding, ...]:
         why = "this backbone is not available in this version"
         return (Finding("ajet.backbone", backbone, "refused", why, f"Use `{'` or `'.join(TABLES)}`."),)
     doubtful = _numbers(config.ajet) if backbone == "local" else ()
-    return (*_from_table(config), *_start_model(config.ajet), *_judge(config.ajet), *doubtful)
+    alone = () if config.ajet.rollout.user_workflow else _without_workflow(config)
+    return (*_from_table(config), *_start_model(config.ajet), *alone, *doubtful)
 
 
 def _from_table(config: Config) -> Iterator[Finding]:
@@ -161,8 +159,11 @@ def _start_model(ajet: Ajet) -> Iterator[Finding]:
         yield Finding("ajet.model.path", path, "refused", "there is no config.json in that folder", fix)
 
 
-def _judge(ajet: Ajet) -> Iterator[Finding]:
-    judge = ajet.task_judge
+def _without_workflow(config: Config) -> Iterator[Finding]:
+    for key in map(all_keys().__getitem__, _OF_WORKFLOWS):
+        if (value := value_at(config, key)) != key.default and not rule_for(key.path, config.ajet.backbone):
+            yield Finding(key.path, value, "ignored", "there is no user_workflow to run", _LEAVE)
+    judge = config.ajet.task_judge
     is_default = judge.judge_protocol == all_keys()["ajet.task_judge.judge_protocol"].default
     if judge.judge_type == "customized_protocol" and is_default:
         yield Finding(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,8 @@ from typing import Any
 
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.judge.judge import Judge, judged
+from trainer_core.rollout.abnormal import AbnormalAnswers
+from trainer_core.rollout.protocol import check_some_succeeded, seed_of
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.types import Call, Episode, FinishReason, Sampling, StopReason, Task, TrainingError
 
@@ -29,27 +30,30 @@ class SingleTurnRollout:
         prompts: Prompts,
         max_tokens: int,
         *,
+        abnormal: AbnormalAnswers | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`max_tokens`: after which an answer is cut off."""
+        """`max_tokens`: after which an answer is cut off. `abnormal`: what becomes of answers that no healthy
+        model gives; None: nothing."""
         self._engine = engine
         self._tokenizer = tokenizer
         self._judge = judge
         self._prompts = prompts
         self._max_tokens = max_tokens
+        self._abnormal = abnormal
         self._clock = clock
 
     async def run(
-        self, tasks: Sequence[Task], *, repeats: int, sampling: Sampling, seed: int
+        self,
+        tasks: Sequence[Task],
+        *,
+        repeats: int,
+        sampling: Sampling,
+        seed: int,
+        is_training: bool = True,
     ) -> list[Episode]:
-        """`repeats` episodes of every task; those of one task lie together, in the order of `repeat`.
-
-        A group is judged while others are still being generated. Where a prompt is too long or the engine
-        fails, the episodes say so in `error`.
-
-        Raises:
-            TrainingError: the judge failed, or every episode did.
-        """
+        """See `Rollout.run`. A group is judged while others are still being generated. Where a prompt is too
+        long or the engine fails, the episodes say so in `error`."""
         with ExitStack() as all_sessions:
             sessions = [all_sessions.enter_context(ExitStack()) for _ in tasks]
             for position, session in enumerate(sessions):
@@ -64,9 +68,7 @@ class SingleTurnRollout:
                 first = failed.exceptions[0]
                 raise first from first.__cause__  # which a bare `from None` would take away
         episodes = [episode for group in groups for episode in group.result()]
-        errors = [episode.error for episode in episodes if episode.error is not None]
-        if errors and len(errors) == len(episodes):
-            raise TrainingError(f"all {len(errors)} episodes failed; the first: {errors[0]}")
+        check_some_succeeded(episodes)
         return episodes
 
     async def _group(
@@ -87,7 +89,7 @@ class SingleTurnRollout:
                 sampling,
                 self._max_tokens,
                 n=repeats,
-                seed=_seed_of(seed, position),
+                seed=seed_of(seed, position),
                 session=(position, 0, 0),
             )
             with session:
@@ -107,7 +109,8 @@ class SingleTurnRollout:
             _episode(task, repeat, prompt, generation, text_of[generation.ids], seconds)
             for repeat, generation in enumerate(generations)
         ]
-        return await judged(self._judge, task, episodes)
+        scored = await judged(self._judge, task, episodes)
+        return scored if self._abnormal is None else list(map(self._abnormal.marked, scored))
 
 
 def _episode(
@@ -127,9 +130,3 @@ def _episode(
         )
     cut = generation.finish_reason is FinishReason.LENGTH
     return Episode(task, repeat, (call,), text, stop_reason=StopReason.LENGTH if cut else StopReason.FINISHED)
-
-
-def _seed_of(seed: int, position: int) -> int:
-    """A 63-bit seed of its own for each group, or the same question asked twice would get one answer."""
-    digest = hashlib.sha256(f"{seed}/{position}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1

@@ -153,9 +153,9 @@ def test_a_broken_rule_is_told_at_the_key_to_blame(file: Path) -> None:
 
 
 def test_a_refused_key_reads_as_one_sentence_with_line_and_mend(file: Path) -> None:
-    (problem,) = problems(file, GOOD + "  rollout:\n    user_workflow: a->B\n")
+    (problem,) = problems(file, GOOD + "  opd:\n    anything: 1\n")
     assert str(problem) == (
-        f'{file}:6: ajet.rollout.user_workflow: "a->B" is refused: `local` asks the model once per episode. '
+        f'{file}:5: ajet.opd: {{"anything": 1}} is refused: `local` does not distil. '
         "Leave it out; it is not available in this version."
     )
 

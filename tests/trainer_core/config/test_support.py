@@ -27,8 +27,6 @@ def test_a_plain_config_has_nothing_to_report() -> None:
 @pytest.mark.parametrize(
     ("key", "ajet"),
     [
-        ("rollout.user_workflow", {"rollout": {"user_workflow": "a->B"}}),
-        ("rollout.compute_madness_checklist", {"rollout": {"compute_madness_checklist": ["nonsense"]}}),
         ("enable_swarm_mode", {"enable_swarm_mode": True}),
         ("opd", {"opd": {"anything": 1}}),
         (
@@ -80,6 +78,28 @@ def test_ignored_where_the_result_stays_comparable() -> None:
         ],
         "ignored",
     )
+
+
+@pytest.mark.parametrize("backbone", ["local", "debug"])
+def test_keys_about_workflows_are_honoured_where_there_is_one(backbone: str) -> None:
+    ajet: dict[str, Any] = {
+        "backbone": backbone,
+        "rollout": {"max_env_worker": 3, "multi_turn": {"max_steps": 5}},
+        "task_runner": {"wrapper_type": "multi-processing"},
+    }
+    alone = {path: finding.verdict for path, finding in found(ajet).items()}
+    assert alone == dict.fromkeys(
+        ["ajet.rollout.max_env_worker", "ajet.rollout.multi_turn.max_steps", "ajet.task_runner.wrapper_type"],
+        "ignored",
+    )
+    ajet["rollout"]["user_workflow"] = "a->B"
+    in_debug = ["ajet.task_runner.wrapper_type"] if backbone == "debug" else []
+    assert list(found(ajet)) == in_debug
+
+
+def test_a_workflow_needs_no_judge() -> None:
+    without_answers = {"task_reader": {"type": "huggingface_dat_repo"}, "rollout": {"user_workflow": "a->B"}}
+    assert found(without_answers) == {}
 
 
 def test_values_equal_to_the_default_are_not_reported() -> None:

@@ -1,0 +1,270 @@
+"""Many episodes of a user's workflow at once, each call recorded by the gateway.
+
+A deterministic engine waits for every open session, so the sessions of all episodes that start together are
+open before the first of them runs, and each worker opens the next one before it closes its own: what is
+computed together then does not depend on which thread is faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from trainer_core.engine.protocols import InferenceEngine
+from trainer_core.gateway import EpisodeRules, Gateway, OtherModel, Recorded
+from trainer_core.judge.judge import Judge, judged
+from trainer_core.rollout.abnormal import AbnormalAnswers
+from trainer_core.rollout.execution import Execute, in_thread
+from trainer_core.rollout.failures import Failure, failure_of
+from trainer_core.rollout.progress import Progress, Running
+from trainer_core.rollout.protocol import check_some_succeeded, seed_of
+from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
+from trainer_core.workflow.tuner import Tuner
+from trainer_core.workflow.workflow import LoadedWorkflow, WorkflowOutput, api_key_of
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT = "task_runner.wrapper_multiprocessing_timeout"
+
+
+@dataclass(frozen=True)
+class EpisodeLimits:
+    """Bounds on the episodes of a rollout."""
+
+    max_tokens: int
+    """Of one answer."""
+    max_calls: int | None = None
+    max_env_worker: int = 64
+    """Episodes at once."""
+    timeout: float | None = None
+    """Seconds until an episode is given up, with all its tries; None: never."""
+    retries: int = 2
+    """How often an episode is tried again that failed for a reason outside the user's code."""
+    first_pause: float = 1.0
+    """Seconds before the first retry; doubled before each further one."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What `run` was asked for."""
+
+    sampling: Sampling
+    seed: int
+    is_training: bool
+
+
+class WorkflowRollout:
+    """Plays tasks with a workflow; see `Rollout`."""
+
+    def __init__(
+        self,
+        engine: InferenceEngine,
+        gateway: Gateway,
+        workflow: LoadedWorkflow,
+        judge: Judge | None,
+        abnormal: AbnormalAnswers,
+        limits: EpisodeLimits,
+        *,
+        execute: Execute = in_thread,
+        stops_at_errors: bool = False,
+        say: Callable[[str], None] = _log.info,
+        tells_every: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """
+        Args:
+            judge: of episodes whose workflow gave no reward; None: there is none.
+            execute: where the workflow runs.
+            stops_at_errors: what a workflow raises ends the run, instead of being one failed episode.
+            say: gets the progress, `tells_every` seconds.
+
+        Raises:
+            TrainingError: the environment lacks the key of another model that the workflow names.
+        """
+        self._engine = engine
+        self._gateway = gateway
+        self._workflow = workflow
+        self._judge = judge
+        self._abnormal = abnormal
+        self._limits = limits
+        self._execute = execute
+        self._stops_at_errors = stops_at_errors
+        self._say = say
+        self._tells_every = tells_every
+        self._clock = clock
+        self._sleep = sleep
+        self._keys = {agent: api_key_of(agent, model) for agent, model in workflow.other_models.items()}
+
+    async def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        repeats: int,
+        sampling: Sampling,
+        seed: int,
+        is_training: bool = True,
+    ) -> list[Episode]:
+        """See `Rollout.run`. A group is judged while others still run."""
+        asked = _Asked(sampling, seed, is_training)
+        progress = Progress(len(tasks) * repeats, self._clock)
+        waiting = deque((position, repeat) for position in range(len(tasks)) for repeat in range(repeats))
+        groups: list[list[Episode]] = [[] for _ in tasks]
+        telling = asyncio.create_task(progress.tell(self._say, self._tells_every))
+        try:
+            with ExitStack() as sessions:
+
+                async def work(place: tuple[int, int], session: ExitStack) -> None:
+                    """Play this episode, then others until none waits."""
+                    while True:
+                        task, group = tasks[place[0]], groups[place[0]]
+                        group.append(await self._episode(task, place, asked, progress))
+                        if len(group) == repeats:
+                            running.create_task(self._finish(task, group, progress))
+                        if not waiting:
+                            return session.close()
+                        place, own = waiting.popleft(), session
+                        session = self._open(place, sessions)
+                        own.close()
+
+                first = [waiting.popleft() for _ in range(min(self._limits.max_env_worker, len(waiting)))]
+                opened = [(place, self._open(place, sessions)) for place in first]
+                async with asyncio.TaskGroup() as running:
+                    for place, session in opened:
+                        running.create_task(work(place, session))
+        except ExceptionGroup as failed:  # the first failure has cancelled the others
+            error = failed.exceptions[0]
+            raise error from error.__cause__  # which a bare `from None` would take away
+        finally:
+            telling.cancel()
+        episodes = [episode for group in groups for episode in group]
+        check_some_succeeded(episodes)
+        return episodes
+
+    def _open(self, place: tuple[int, int], sessions: ExitStack) -> ExitStack:
+        """The engine's session of an episode, open."""
+        session = sessions.enter_context(ExitStack())
+        session.enter_context(self._engine.session(place))
+        return session
+
+    async def _episode(
+        self, task: Task, place: tuple[int, int], asked: _Asked, progress: Progress
+    ) -> Episode:
+        """One episode, with its retries; its reward is None where the judge is to give it."""
+        running = progress.start(task, place[1])
+        retries, pause, timeout = 0, self._limits.first_pause, self._limits.timeout
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while True:
+            output, failure, recorded = await self._try(task, place, asked, running, deadline)
+            progress.end_try(running)
+            if failure is None or not failure.is_worth_another_try or retries == self._limits.retries:
+                break
+            retries += 1
+            await self._sleep(pause)
+            pause *= 2
+        seconds = progress.end(running, failed=failure is not None)
+        episode = self._outcome(task, place[1], output, failure, recorded)
+        noted = {"rollout/calls": len(episode.calls), "rollout/seconds": seconds, "rollout/retries": retries}
+        return replace(episode, metrics={**episode.metrics, **noted})
+
+    async def _try(
+        self, task: Task, place: tuple[int, int], asked: _Asked, running: Running, deadline: float | None
+    ) -> tuple[WorkflowOutput, Failure | None, Recorded]:
+        """Play the workflow once; its output, or why it failed, and what was recorded."""
+        gateway, targets = self._gateway, self._workflow.trainable
+        opened = running.opened = gateway.open_episode(self._rules(place, asked))
+        tuner = Tuner(gateway.base_url, gateway.model, opened.key, trainable_targets=targets)
+        timeout = asyncio.timeout_at(deadline)
+        output, failure = WorkflowOutput(), None
+        try:
+            async with timeout:
+                output = await self._execute(self._workflow, task, tuner)
+        except Exception as error:
+            if timeout.expired():
+                text = f"the episode took longer than {self._limits.timeout:g} s ({_TIMEOUT})"
+                failure = Failure("timeout", text)
+            elif self._stops_at_errors:
+                raise TrainingError(
+                    f"workflow {self._workflow.name} failed on task {task.task_id!r} with "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            else:
+                failure = failure_of(error)
+            is_code = failure.kind == "workflow"
+            _log.warning("task %s#%d: %s", task.task_id, place[1], failure.text, exc_info=is_code and error)
+        finally:
+            recorded = opened.close()
+        if recorded.stop_reason is StopReason.FAILED and not timeout.expired():
+            failure = Failure("engine", recorded.error or "the model did not answer")
+        return output, failure, recorded
+
+    def _rules(self, place: tuple[int, int], asked: _Asked) -> EpisodeRules:
+        others = self._workflow.other_models
+        return EpisodeRules(
+            sampling=asked.sampling,
+            max_tokens=self._limits.max_tokens,
+            seed=seed_of(asked.seed, *place),
+            session=place,
+            client_sampling=not asked.is_training,
+            max_calls=self._limits.max_calls,
+            trainable=self._workflow.trainable,
+            others={
+                agent: OtherModel(base_url=other.base_url, api_key=self._keys[agent], model=other.model)
+                for agent, other in others.items()
+            },
+        )
+
+    def _outcome(
+        self,
+        task: Task,
+        repeat: int,
+        output: WorkflowOutput,
+        failure: Failure | None,
+        recorded: Recorded,
+    ) -> Episode:
+        """The episode that came of it. One that ran into a limit of calls or context has not failed: where
+        there is no judge, it earned 0."""
+        limit = recorded.stop_reason
+        is_ended_by_limit = limit in (StopReason.CONTEXT, StopReason.TURNS)
+        if failure is not None and failure.kind == "workflow" and is_ended_by_limit:
+            failure = None
+        if failure is None and output.reward is None and self._judge is None:
+            if is_ended_by_limit:
+                output = replace(output, reward=0.0)
+            else:
+                text = f"workflow {self._workflow.name} returned no reward, and task_judge names no judge"
+                failure = Failure("no_reward", text)
+        metrics = dict(recorded.metrics)
+        episode = Episode(task, repeat, recorded.calls, recorded.output, metadata=output.metadata)
+        if failure is not None:
+            reason = StopReason.TIMEOUT if failure.kind == "timeout" else StopReason.FAILED
+            metrics[f"rollout/failed/{failure.kind}"] = 1.0
+            return replace(episode, error=failure.text, stop_reason=reason, metrics=metrics)
+        solved = output.reward is not None and output.reward >= 1.0
+        return self._abnormal.marked(
+            replace(
+                episode,
+                reward=output.reward,
+                is_success=solved if output.is_success is None else output.is_success,
+                stop_reason=limit or StopReason.FINISHED,
+                metrics=metrics | {f"workflow/{name}": value for name, value in output.log_metrics.items()},
+            )
+        )
+
+    async def _finish(self, task: Task, group: list[Episode], progress: Progress) -> None:
+        """Bring a group into the order of its repeats, and have those judged that have no reward."""
+        group.sort(key=lambda episode: episode.repeat)
+        open_ones = [episode for episode in group if episode.error is None and episode.reward is None]
+        if not open_ones or self._judge is None:
+            return
+        running = progress.start(task)
+        try:
+            scored = {one.repeat: one for one in await judged(self._judge, task, open_ones)}
+        finally:
+            progress.end(running)
+        group[:] = [scored.get(episode.repeat, episode) for episode in group]
