@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
-from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, GatewayError, Said
+from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, GatewayError, Said, refuse
 from trainer_core.gateway.chat_format import chat_format
 from trainer_core.gateway.history import keys_of
 from trainer_core.gateway.recording import Ids, OpenEpisode, RecordedCall
@@ -47,8 +47,9 @@ class Answerer:
         self._format = chat_format(tokenizer)
         self._model = model
         self._max_model_len = max_model_len
+        self._vocabulary = len(tokenizer)
         self._longest_token = max(map(len, tokenizer.get_vocab()), default=1)
-        self._text_of = functools.lru_cache(_KEPT_TEXTS)(lambda token: str(tokenizer.decode([token])))
+        self._text_of = functools.lru_cache(_KEPT_TEXTS)(self._decode)
         self._beginnings: OrderedDict[bytes, Ids] = OrderedDict()
 
     async def answer(
@@ -141,6 +142,10 @@ class Answerer:
             given = ask.prompts[place]
             self._check_characters(episode, len(given) if isinstance(given, str) else 0)
             ids = self._encode(given) if isinstance(given, str) else list(given)
+            if outside := [
+                n for n in (min(ids, default=0), max(ids, default=0)) if not 0 <= n < self._vocabulary
+            ]:
+                raise refuse("token_ids", f"{outside[0]} is not among this model's {self._vocabulary} tokens")
             return self._checked(episode, _Prompt(ids, [], None))
         keys = keys_of(ask.messages, ask.tools)
         depth, base = episode.history(agent).find(keys)
@@ -178,6 +183,10 @@ class Answerer:
             self._beginnings.popitem(last=False)
         return ids
 
+    def _decode(self, token: int) -> tuple[str, tuple[int, ...]]:
+        text: str = self._tokenizer.decode([token])
+        return text, tuple(text.encode())
+
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
@@ -208,7 +217,7 @@ class Answerer:
         self, episode: OpenEpisode, agent: str, ask: Ask, ids: list[int], reader: _Reader | None
     ) -> Request:
         rules = episode.rules
-        place, seed = episode.place(agent, ids)
+        place, seed = episode.place(agent, np.asarray(ids, np.int32))
         if rules.client_sampling and ask.seed is not None:
             seed = ask.seed & (2**63 - 1)
         limit = min(ask.max_tokens or rules.max_tokens, rules.max_tokens, self._max_model_len - len(ids))

@@ -125,8 +125,8 @@ class Answer:
     prompts: Sequence[Sequence[int]]
     """[L] ids of each prompt, as the engine got them."""
     choices: Sequence[Choice]
-    text_of: Callable[[int], str]
-    """The text of one token."""
+    text_of: Callable[[int], tuple[str, tuple[int, ...]]]
+    """The text of one token, and its bytes."""
 
     @property
     def prompt_tokens(self) -> int:

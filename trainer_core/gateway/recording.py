@@ -184,11 +184,12 @@ class OpenEpisode:
         """Note why the episode cannot go on as it would."""
         self._stop, self._error = reason, error or self._error
 
-    def place(self, agent: str, prompt: Sequence[int]) -> tuple[int, int]:
+    def place(self, agent: str, prompt: Ids) -> tuple[int, int]:
         """A call's number among its agent's, and its seed: the same for the same prompt, however calls that
         are made at the same time overtake each other."""
-        ids = np.asarray(prompt, np.int32).tobytes()
-        asked = hashlib.blake2b(f"{self.rules.seed}/{agent}/".encode() + ids, digest_size=8).digest()
+        asked = hashlib.blake2b(
+            f"{self.rules.seed}/{agent}/".encode() + prompt.tobytes(), digest_size=8
+        ).digest()
         number, again = self._numbers[agent], self._asked[asked]
         self._numbers[agent] += 1
         self._asked[asked] += 1

@@ -150,6 +150,25 @@ def test_stop_ids_end_an_answer_too(model: Any, tokenizer: Any) -> None:
         assert after.ids == before.ids[:cut]
 
 
+def test_a_text_ends_an_answer_and_tokens_are_told(model: Any, tokenizer: Any) -> None:
+    decoder = Decoder(model, tokenizer, cache_bytes=2**30)
+    told: list[tuple[int, int]] = []
+    asked = Request([4, 20, 21, 5], Sampling(), 30, n=3, seed=5, on_token=lambda *each: told.append(each))
+    free = decoder.generate([asked])[0]
+    assert sorted(told) == sorted((n, number) for n, each in enumerate(free) for number in each.ids)
+    longest = max(free, key=lambda each: len(each.ids))
+    stop = tokenizer.decode(longest.ids[3:6], skip_special_tokens=True)
+    cut = decoder.generate([replace(asked, stop_texts=("never said", stop))])[0]
+    assert stop
+    for whole, part in zip(free, cut, strict=True):
+        assert whole.ids[: len(part.ids)] == part.ids
+        text = tokenizer.decode(part.ids, skip_special_tokens=True)
+        assert (stop in text) == (stop in tokenizer.decode(whole.ids, skip_special_tokens=True))
+        assert stop not in tokenizer.decode(part.ids[:-1], skip_special_tokens=True)
+    assert cut[free.index(longest)].finish_reason is FinishReason.STOP
+    assert len(cut[free.index(longest)].ids) < len(longest.ids)
+
+
 def test_tokens_do_not_depend_on_the_neighbours(model: Any, tokenizer: Any) -> None:
     """Each request draws from its own random numbers, whatever its place and whoever else asks how."""
     decoder = Decoder(model, tokenizer, cache_bytes=AMPLE)

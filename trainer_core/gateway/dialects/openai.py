@@ -42,9 +42,12 @@ def finish(choice: Choice) -> str:
 def logprobs(choice: Choice, answer: Answer, body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One entry a token; `return_tokens_as_token_ids` names tokens by id, as vLLM does."""
 
+    by_id = body.get("return_tokens_as_token_ids")
+
     def entry(number: int, logprob: float) -> dict[str, Any]:
-        text = f"token_id:{number}" if body.get("return_tokens_as_token_ids") else answer.text_of(number)
-        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
+        text, written = answer.text_of(number)
+        token = f"token_id:{number}" if by_id else text
+        return {"token": token, "logprob": logprob, "bytes": written}
 
     drawn = choice.generation
     tops: Sequence[Sequence[tuple[int, float]]] = drawn.top_logprobs or [()] * len(drawn.ids)
