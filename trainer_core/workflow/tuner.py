@@ -90,9 +90,16 @@ class Tuner:
         return client
 
     def as_langchain_model(self) -> Any:
-        """LangChain's `ChatOpenAI`."""
+        """LangChain's `ChatOpenAI`, with a client of its own: the one that LangChain shares between models
+        belongs to the event loop of another episode."""
         langchain = _package("langchain_openai", "langchain-openai", "as_langchain_model")
-        return langchain.ChatOpenAI(model=self.model, timeout=None, **self.as_oai_baseurl_apikey())
+        own = self.as_raw_openai_sdk_client()
+        return langchain.ChatOpenAI(
+            model=self.model,
+            root_async_client=own,
+            async_client=own.chat.completions,
+            **self.as_oai_baseurl_apikey(),
+        )
 
     def as_agentscope_model(self) -> Any:
         """AgentScope's `OpenAIChatModel` (AgentScope 2), without streaming."""
