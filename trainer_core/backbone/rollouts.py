@@ -12,7 +12,7 @@ from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway import Gateway
 from trainer_core.judge.judge import Judge
 from trainer_core.rollout.abnormal import AbnormalAnswers
-from trainer_core.rollout.execution import in_caller, in_process, in_thread
+from trainer_core.rollout.execution import in_caller, in_one_loop, in_process, in_thread
 from trainer_core.rollout.protocol import Rollout
 from trainer_core.rollout.single_turn import SingleTurnRollout
 from trainer_core.rollout.workflow_rollout import EpisodeLimits, WorkflowRollout
@@ -69,7 +69,7 @@ def with_workflow(
         max_env_worker=1 if is_debug else ajet.rollout.max_env_worker,
         timeout=None if is_debug else runner.wrapper_multiprocessing_timeout,
     )
-    own = in_process if runner.wrapper_type == "multi-processing" else in_thread
+    places = {"multi-processing": in_process, "asyncio": in_one_loop, "asyncio-with-gc": in_thread}
     return WorkflowRollout(
         engine,
         gateway,
@@ -77,7 +77,7 @@ def with_workflow(
         judge,
         _abnormal(ajet, tokenizer),
         limits,
-        execute=in_caller if is_debug else own,
+        execute=in_caller if is_debug else places[runner.wrapper_type],
         stops_at_errors=is_debug,
         say=say,
         tells_every=float("inf") if is_debug else 10.0,

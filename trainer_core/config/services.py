@@ -70,6 +70,6 @@ class TaskRunner(Section, concerns="how the training runs"):
 
     llm_infer_submit_method: Literal["async", "sync"] = key("async", "How calls reach the engine.")
     wrapper_type: Literal["asyncio-with-gc", "asyncio", "multi-processing"] = key(
-        "asyncio-with-gc", "Where a workflow runs."
+        "asyncio-with-gc", "A workflow runs in a thread, for `asyncio` in the one event loop, or a process."
     )
     wrapper_multiprocessing_timeout: Positive = key(3600, "Seconds until a workflow is given up.")

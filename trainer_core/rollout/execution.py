@@ -44,6 +44,12 @@ async def in_caller(workflow: LoadedWorkflow, task: Task, tuner: Tuner) -> Workf
         await tuner.close()
 
 
+async def in_one_loop(workflow: LoadedWorkflow, task: Task, tuner: Tuner) -> WorkflowOutput:
+    """Play beside all other episodes in the caller's event loop, as libraries need that keep clients from one
+    episode to the next; a function that is not async plays in a thread."""
+    return await (in_caller if workflow.is_async else in_thread)(workflow, task, tuner)
+
+
 async def in_thread(workflow: LoadedWorkflow, task: Task, tuner: Tuner) -> WorkflowOutput:
     """Play in a thread with an event loop of its own, so that code that blocks holds up no other episode."""
     inside: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []

@@ -32,8 +32,17 @@ def expected() -> dict[str, Any]:
     return {}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_one_step(way: str, expected: dict[str, Any], tmp_path: Path, private_surroundings: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "place"),
+    [
+        *((way, "asyncio-with-gc") for way in WAYS),
+        ("WithOpenAI", "asyncio"),
+        ("with_langchain", "multi-processing"),
+    ],
+)
+def test_one_step(
+    way: str, place: str, expected: dict[str, Any], tmp_path: Path, private_surroundings: Path
+) -> None:
     toy = {"type": "builtin", "builtin": {"name": "sort_digits", "digits": 3, "num_validation_tasks": 4}}
     ajet = {
         "experiment_name": "ways",
@@ -47,6 +56,7 @@ def test_one_step(way: str, expected: dict[str, Any], tmp_path: Path, private_su
             "user_workflow": f"{AGENTS}->{way}",
         },
         "task_reader": toy,
+        "task_runner": {"wrapper_type": place},
         "trainer_common": {
             "total_training_steps": 1,
             "val_before_train": False,
