@@ -32,6 +32,7 @@ DRAWN, PROMPT, MOST = 256, 4000, 32_768
 TURNS, GROUP = 6, 4
 LEVELS = (1, 8, 32, 128)
 SECONDS = 5.0
+PEER_KEY = "sk-" + "0123456789abcdef" * 4
 TEXT = "\n".join(path.read_text() for path in sorted(Path(__file__).parent.parent.glob("docs/*.md")))
 
 
@@ -270,7 +271,10 @@ def litellm(python: Path, upstream: str, core: int) -> Iterator[str]:
         program = str(python.parent / "litellm")
         command = ["taskset", "-c", str(core), program, "--config", str(config), "--port", str(port)]
         with Path(folder, "log").open("w") as log:
-            proxy = subprocess.Popen([*command, "--host", "127.0.0.1"], stdout=log, stderr=log)
+            environment = {**os.environ, "LITELLM_MASTER_KEY": PEER_KEY}
+            proxy = subprocess.Popen(
+                [*command, "--host", "127.0.0.1"], stdout=log, stderr=log, env=environment
+            )
         try:
             until = time.monotonic() + 120
             while True:
@@ -345,13 +349,13 @@ def main() -> None:
     options = made.parse_args()
     seconds = 1.0 if options.quick else SECONDS
     os.sched_setaffinity(0, {1})
-    with started(serve_ready, 0) as server:
-        direct = measure(Load(server.recv(), unrelated, lambda: "x"), seconds, LEVELS)
-    speeds, facts = measure_gateway(seconds)
     peer: dict[int, tuple[float, float, float]] = {}
     if options.litellm:
         with started(serve_ready, 1) as server, litellm(options.litellm, server.recv(), 0) as base_url:
-            peer = measure(Load(base_url, unrelated, lambda: "sk-x"), seconds, LEVELS[:3])
+            peer = measure(Load(base_url, unrelated, lambda: PEER_KEY), seconds, LEVELS[:3])
+    with started(serve_ready, 0) as server:
+        direct = measure(Load(server.recv(), unrelated, lambda: "x"), seconds, LEVELS)
+    speeds, facts = measure_gateway(seconds)
     rows = [_row("direct", n, direct[n], None, None, {}) for n in LEVELS]
     rows += [
         _row(name, n, speeds[name][n], direct[n], peer.get(n), facts[name]) for name in speeds for n in LEVELS
