@@ -1,9 +1,10 @@
-"""`ajet`: train from a config file, check one, or explain a key.
+"""`ajet`: train from a config file, check one, explain a key, or with `ajet new workflow` begin an agent.
 
 Exit codes: 0 ok, 1 training failed, 2 bad config.
 """
 
 import json
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -17,13 +18,17 @@ from trainer_core.config import ConfigError, Loaded, Problem, load_config, resol
 from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
 from trainer_core.config.support import note
 from trainer_core.types import DataError, TrainingError
+from trainer_core.workflow.example import write_example
 
 BAD_CONFIG = 2
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-@app.command(help="Train a language model as a config file says.")
+@app.command(
+    help="Train a language model as a config file says.",
+    epilog="`ajet new workflow NAME` writes an agent to begin with.",
+)
 def ajet(
     settings: Annotated[
         list[str] | None,
@@ -161,8 +166,31 @@ def _as_text(key: Key) -> str:
     return "\n".join(lines)
 
 
+_new = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@_new.callback()
+def _make() -> None:
+    """Make something to start from."""
+
+
+@_new.command(help="Write an agent and a config that trains it into a new folder.")
+def workflow(folder: Annotated[Path, typer.Argument(metavar="NAME", help="The folder.")]) -> None:
+    """Write, and say how to go on."""
+    try:
+        write_example(folder)
+    except TrainingError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(BAD_CONFIG) from None
+    typer.echo(f"{folder}/agent.py holds the agent, {folder}/config.yaml what it is trained with. Type:")
+    typer.echo(f"  ajet --conf {folder}/config.yaml --backbone debug   # a few episodes, every call shown")
+    typer.echo(f"  ajet --conf {folder}/config.yaml")
+
+
 def main() -> None:
     """Entry point of the console script."""
+    if sys.argv[1:2] == ["new"]:
+        _new(sys.argv[2:], prog_name="ajet new")
     app(prog_name="ajet")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -416,3 +418,31 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_process_dies_with_the_trainer_however_that_ends(tmp_path: Path) -> None:
+    agent, pids = tmp_path / "agent.py", tmp_path / "pids"
+    pids.mkdir()
+    agent.write_text(f"""
+import os, subprocess, time
+def Agent(task, tuner):
+    started = subprocess.Popen(["sleep", "60"])
+    for pid in (os.getpid(), started.pid):
+        open(f"{pids}/{{pid}}", "w").close()
+    time.sleep(60)
+""")
+    trainer = subprocess.Popen([sys.executable, "-c", f"""
+import asyncio
+from trainer_core.rollout.execution import in_process
+from trainer_core.types import Task
+from trainer_core.workflow import Tuner
+from trainer_core.workflow.workflow import load_workflow
+tuner = Tuner("http://127.0.0.1:9", "tiny", str)
+asyncio.run(in_process(load_workflow("{agent}->Agent"), Task("a", "q"), tuner))
+"""])  # fmt: skip
+    try:
+        assert _soon(lambda: len(list(pids.iterdir())) == 2)
+    finally:
+        trainer.kill()
+        trainer.wait()
+    assert _soon(lambda: not any(_runs(int(path.name)) for path in pids.iterdir()))
