@@ -90,7 +90,8 @@ def load_workflow(protocol: str) -> LoadedWorkflow:
     except Exception as error:
         raise TrainingError(f"{KEY}: {protocol}() failed with {type(error).__name__}: {error}") from error
     execute = getattr(first, "execute", None)
-    if not callable(execute) or not _takes_two(execute) or named.execute is Workflow.execute:
+    is_missing = getattr(execute, "__func__", None) is Workflow.execute
+    if is_missing or not callable(execute) or not _takes_two(execute):
         raise TrainingError(f"{KEY}: {protocol} has no method execute(self, task, tuner)")
     trainable = getattr(named, "trainable_targets", None)
     if trainable is not None and (isinstance(trainable, str) or not list(trainable)):
