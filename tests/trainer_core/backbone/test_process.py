@@ -137,3 +137,14 @@ def test_a_training_killed_anywhere_gives_the_digits_of_one_that_was_not(
     assert same_weights(killed / last, whole / last)
     for name in ("validation.jsonl", "validation.md"):
         assert (killed / name).read_text() == (whole / name).read_text()
+
+
+def test_hundreds_of_agents_may_have_their_files_open() -> None:
+    code = (
+        "import resource as r; from trainer_core.backbone.process import tune_process; "
+        "hard = min(9000, r.getrlimit(r.RLIMIT_NOFILE)[1] % 2**32); "
+        "r.setrlimit(r.RLIMIT_NOFILE, (256, hard)); tune_process(); "
+        "print(r.getrlimit(r.RLIMIT_NOFILE) == (hard, hard))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
