@@ -86,7 +86,7 @@ LOCAL = (
 DEBUG = (
     Rule("ignored", "debug.debug_max_parallel debug.debug_vllm_port debug.debug_tensor_parallel_size",
          "`debug` plays one task at a time in this process"),
-    Rule("ignored", "task_runner.*", "`debug` runs a workflow in this thread, for as long as it takes"),
+    Rule("ignored", "task_runner.* rollout.max_env_worker", "`debug` runs one episode at a time, at leisure"),
     *(rule for rule in LOCAL if rule.keys != "debug.*" and not rule.keys.startswith("task_runner")),
 )  # fmt: skip
 """On the engines of `local`; what is about training has no effect and is not reported."""

@@ -7,7 +7,8 @@ from statistics import fmean
 
 from trainer_core.types import Episode
 
-_COUNTED = ("rollout/failed/", "rollout/abnormal/")
+_FAILED = "rollout/failed/"
+_COUNTED = (_FAILED, "rollout/abnormal/")
 _SPREAD = ("rollout/calls", "rollout/seconds")
 
 
@@ -24,3 +25,9 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         else:
             metrics[name] = fmean(values)
     return metrics
+
+
+def failures(episodes: Sequence[Episode]) -> dict[str, float]:
+    """How many failed, by kind."""
+    counts = rollout_metrics(episodes).items()
+    return {name.removeprefix(_FAILED): count for name, count in counts if name.startswith(_FAILED)}

@@ -21,6 +21,7 @@ from trainer_core.judge.judge import Judge, judged
 from trainer_core.rollout.abnormal import AbnormalAnswers
 from trainer_core.rollout.execution import Execute, in_thread
 from trainer_core.rollout.failures import Failure, failure_of
+from trainer_core.rollout.metrics import failures
 from trainer_core.rollout.progress import Progress, Running
 from trainer_core.rollout.protocol import check_some_succeeded, seed_of
 from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
@@ -144,6 +145,9 @@ class WorkflowRollout:
             telling.cancel()
         episodes = [episode for group in groups for episode in group]
         check_some_succeeded(episodes)
+        if kinds := failures(episodes):
+            told = ", ".join(f"{count:g} {kind}" for kind, count in kinds.items())
+            self._say(f"warning: some of {len(episodes)} episodes failed ({told}); train.log says why")
         return episodes
 
     def _open(self, place: tuple[int, int], sessions: ExitStack) -> ExitStack:

@@ -14,13 +14,15 @@ from trainer_core.config.schema import Config
 
 TinyConfig = Callable[..., Config]
 AGENT = """
+import asyncio, random
 from trainer_core.workflow import Workflow, WorkflowOutput
 
 class Agent(Workflow):
     async def execute(self, task, tuner):
         client = tuner.as_raw_openai_sdk_client()
         messages = [{"role": "user", "content": task.main_query}]
-        for turn in range(2):
+        for turn in range(1 + len(task.main_query.strip("123"))):
+            await asyncio.sleep(random.random() / 50)
             answer = await client.chat.completions.create(model=tuner.model, messages=messages)
             said = answer.choices[0].message.content or ""
             messages += [{"role": "assistant", "content": said}, {"role": "user", "content": "?"}]
@@ -31,11 +33,11 @@ class Agent(Workflow):
 def with_agent(config: Config, path: Path, code: str = AGENT, **settings: Any) -> Config:
     path.write_text(code)
     tree: dict[str, Any] = config.model_dump()
-    tree["ajet"]["data"]["max_response_length"] = 24
+    tree["ajet"]["data"]["max_response_length"] = 56
     tree["ajet"]["rollout"] |= {
         "user_workflow": f"{path}->Agent",
         "max_response_length_in_one_turn": 5,
-        "max_model_len": 32,
+        "max_model_len": 64,
     }
     for section, keys in settings.items():
         tree["ajet"][section] |= keys
@@ -63,7 +65,7 @@ def test_two_runs_of_an_agent_give_the_same_rows(tiny_config: TinyConfig, tmp_pa
     steps = [row for row in made[0] if "actor/pg_loss" in row]
     assert len(steps) == 2
     for row in steps:
-        assert (row["rollout/calls/mean"], row["rollout/calls/max"]) == (2.0, 2.0)
+        assert 2.0 < row["rollout/calls/mean"] < row["rollout/calls/max"] == 4.0
         assert row["critic/failed_episodes"] == 0
         assert row["timeline/trained_token_recall"] == 1.0
         assert row["timeline/merge_compression"] > 1.0  # the second call goes on from the first
@@ -110,7 +112,7 @@ def test_debug_plays_a_workflow_and_shows_its_calls(
 ) -> None:
     assert train(debugging(with_agent(tiny_config(), tmp_path / "agent.py"))) == 0
     shown = capfd.readouterr().out
-    assert shown.count("--- prompt, ") == 2
+    assert shown.count("--- prompt, ") >= 1
     assert "--- answer 1: reward " in shown
 
 
@@ -129,7 +131,7 @@ def test_a_breakpoint_in_a_workflow_is_at_home(tiny_config: TinyConfig, tmp_path
     path = tmp_path / "config.yaml"
     path.write_text(resolved_yaml(debugging(with_agent(tiny_config(), tmp_path / "agent.py", code))))
     terminal = Terminal(path)
-    assert terminal.until("(Pdb) ").count("--- prompt, ") == 2
+    assert "--- prompt, " in terminal.until("(Pdb) ")
     terminal.type("p 'in', __import__('threading').current_thread().name\n")
     assert "MainThread" in terminal.until("(Pdb) ")
     terminal.type("continue\n")

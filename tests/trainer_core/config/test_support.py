@@ -93,7 +93,7 @@ def test_keys_about_workflows_are_honoured_where_there_is_one(backbone: str) -> 
         "ignored",
     )
     ajet["rollout"]["user_workflow"] = "a->B"
-    in_debug = ["ajet.task_runner.wrapper_type"] if backbone == "debug" else []
+    in_debug = ["ajet.rollout.max_env_worker", "ajet.task_runner.wrapper_type"] if backbone == "debug" else []
     assert list(found(ajet)) == in_debug
 
 
