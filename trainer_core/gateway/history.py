@@ -65,8 +65,10 @@ def keys_of(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> 
 def key_of(message: Message) -> Key:
     """A message without what clients change when they send it back: thoughts, ids, white space at its ends
     and in tool arguments."""
-    calls = message.get("tool_calls")
-    key: Key = (message["role"], _short((message.get("content") or "").strip()))
+    calls, text = message.get("tool_calls"), message.get("content") or ""
+    if message["role"] == "assistant":
+        text = text.rpartition("</think>")[2]  # some clients put thoughts and text together again
+    key: Key = (message["role"], _short(text.strip()))
     return (*key, *map(_call_key, calls)) if calls else key
 
 

@@ -32,8 +32,9 @@ class Chat:
 
     def after(self, history: History, answer: Any, draw: random.Random) -> History:
         message = dict(answer["choices"][0]["message"])
-        if draw.random() < 0.5:
-            message.pop("reasoning_content", None)  # as most frameworks do
+        thought = message.pop("reasoning_content", "") if draw.random() < 0.5 else ""  # as most frameworks do
+        if thought and message["content"] and draw.random() < 0.5:
+            message["content"] = f"<think>{thought}</think>{message['content']}"
         if draw.random() < 0.3 and message["content"] is None:
             message["content"] = ""
         elif draw.random() < 0.3 and message["content"]:

@@ -137,7 +137,7 @@ def _blocks(choice: Choice) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if said.reasoning:
         blocks.append({"type": "thinking", "thinking": said.reasoning, "signature": ""})
-    if said.content or not said.tool_calls:
+    if said.content or not (said.tool_calls or said.reasoning):
         blocks.append({"type": "text", "text": said.content})
     for call in said.tool_calls:
         read = json.loads(call.arguments)

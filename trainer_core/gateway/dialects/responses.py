@@ -135,14 +135,18 @@ def _items(choice: Choice, answer_id: str) -> list[dict[str, Any]]:
     said = choice.said
     items: list[dict[str, Any]] = []
     if said.reasoning:
-        content = [{"type": "reasoning_text", "text": said.reasoning}]
-        items.append({"type": "reasoning", "id": f"rs_{answer_id}", "summary": [], "content": content})
-    if said.content or not said.tool_calls:
+        items.append(_reasoning_item(f"resp_{answer_id}", said.reasoning))
+    if said.content or not (said.tool_calls or said.reasoning):
         items.append(_message_item(answer_id, said.content))
     for call in said.tool_calls:
         item = {"type": "function_call", "id": f"fc_{call.id}", "call_id": call.id, "status": "completed"}
         items.append({**item, "name": call.name, "arguments": call.arguments})
     return items
+
+
+def _reasoning_item(response_id: str, text: str) -> dict[str, Any]:
+    content = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "id": f"rs_{response_id}", "summary": [], "content": content}
 
 
 def _message_item(answer_id: str, text: str) -> dict[str, Any]:
@@ -165,7 +169,9 @@ class stream:  # noqa: N801  # the dialect's function
         self._head = _head(answer_id, created, model, body)
         self._item = f"item_{answer_id}"
         self._sequence = -1
-        self._text = ""
+        self._text = self._reasoning = ""
+        self._before = 0
+        """Items before the message."""
 
     def _event(self, kind: str, **data: Any) -> bytes:
         self._sequence += 1
@@ -176,15 +182,24 @@ class stream:  # noqa: N801  # the dialect's function
         return begun + self._event("response.in_progress", response=self._head)
 
     def _place(self) -> dict[str, Any]:
-        return {"item_id": self._item, "output_index": 0, "content_index": 0}
+        return {"item_id": self._item, "output_index": self._before, "content_index": 0}
+
+    def _whole(self, place: int, item: dict[str, Any]) -> bytes:
+        """An item that is not written bit by bit."""
+        added = self._event("response.output_item.added", output_index=place, item=item)
+        return added + self._event("response.output_item.done", output_index=place, item=item)
 
     def delta(self, delta: Delta) -> bytes:
+        self._reasoning += delta.reasoning
         if not delta.content:
             return b""
         parts = b""
         if not self._text:
+            if self._reasoning:
+                parts += self._whole(0, _reasoning_item(self._head["id"], self._reasoning))
+                self._before = 1
             item = {**_message_item("", ""), "id": self._item, "status": "in_progress", "content": []}
-            parts += self._event("response.output_item.added", output_index=0, item=item)
+            parts += self._event("response.output_item.added", output_index=self._before, item=item)
             part = {"type": "output_text", "text": "", "annotations": []}
             parts += self._event("response.content_part.added", **self._place(), part=part)
         self._text += delta.content
@@ -194,8 +209,6 @@ class stream:  # noqa: N801  # the dialect's function
 
     def close(self, answer: Answer) -> bytes:
         whole = write(answer, self._ask, self._body)
-        # the text was begun before it was known what else there is: it comes first
-        whole["output"].sort(key=lambda item: item["id"] != self._item)
         parts = []
         for place, item in enumerate(whole["output"]):
             if item["id"] == self._item and self._text:
@@ -205,8 +218,8 @@ class stream:  # noqa: N801  # the dialect's function
                     self._event("response.output_text.done", **self._place(), text=text, logprobs=[])
                 )
                 parts.append(self._event("response.content_part.done", **self._place(), part=part))
-            else:
-                parts.append(self._event("response.output_item.added", output_index=place, item=item))
-            parts.append(self._event("response.output_item.done", output_index=place, item=item))
+                parts.append(self._event("response.output_item.done", output_index=place, item=item))
+            elif place >= self._before:
+                parts.append(self._whole(place, item))
         ended = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
         return b"".join([*parts, self._event(ended, response=whole)])
