@@ -105,9 +105,14 @@ class Tuner:
         """AgentScope's `OpenAIChatModel` (AgentScope 2), without streaming."""
         credential = _package("agentscope.credential", "'agentscope>=2'", "as_agentscope_model")
         model = _package("agentscope.model", "'agentscope>=2'", "as_agentscope_model")
-        return model.OpenAIChatModel(
-            credential.OpenAICredential(**self.as_oai_baseurl_apikey()), self.model, stream=False
+        made = model.OpenAIChatModel(
+            credential.OpenAICredential(**self.as_oai_baseurl_apikey()),
+            self.model,
+            stream=False,
+            client_kwargs={"timeout": None},
         )
+        self._opened.append(made.client)
+        return made
 
     async def close(self) -> None:
         """Close the clients that were handed out; the rollout does so when the episode has ended."""
