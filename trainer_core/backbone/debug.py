@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainer_core.backbone import local
 from trainer_core.backbone.rollouts import has_judge, make_gateway, single_turn, with_workflow
-from trainer_core.backbone.run import make_judge, set_up_libraries
+from trainer_core.backbone.run import set_up_libraries
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
+from trainer_core.judge.choose import make_judge
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import Episode, Sampling, TrainingError

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer_core.backbone.schedule import longest_response
-from trainer_core.config.tasks import TaskJudge
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway import Gateway
+from trainer_core.judge.choose import is_named
 from trainer_core.judge.judge import Judge
 from trainer_core.rollout.abnormal import AbnormalAnswers
 from trainer_core.rollout.execution import in_caller, in_one_loop, in_process, in_thread
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 
 def has_judge(ajet: Ajet) -> bool:
-    """False where the workflow alone gives rewards: nobody named a judge."""
-    judge, default = ajet.task_judge, TaskJudge.model_fields["judge_protocol"].default
-    unnamed = judge.judge_type == "customized_protocol" and judge.judge_protocol == default
+    """False where the workflow alone gives rewards: the config names no judge."""
+    unnamed = ajet.task_judge.judge_type == "customized_protocol" and not is_named(ajet.task_judge)
     return ajet.rollout.user_workflow is None or not unnamed
 
 

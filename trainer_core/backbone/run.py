@@ -22,7 +22,7 @@ from trainer_core.backbone.schedule import doubts, longest_response, schedule
 from trainer_core.config.load import resolved_yaml
 from trainer_core.engine.protocols import InferenceEngine, Loss, TrainingEngine
 from trainer_core.gateway import Gateway
-from trainer_core.judge.judge import ExactMatchJudge, Judge, load_judge
+from trainer_core.judge.choose import make_judge
 from trainer_core.rollout.protocol import Rollout
 from trainer_core.tasks.order import TaskOrder
 from trainer_core.tasks.prompts import Prompts
@@ -38,7 +38,6 @@ from trainer_core.workflow.workflow import load_workflow
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet, Config
-    from trainer_core.config.tasks import TaskJudge
 
 _MAY_CHANGE = ("experiment_dir", "total_training_steps", "total_epochs", "save_freq", "test_freq", "markdown")
 """Parts of keys that a resumed run may change without a remark."""
@@ -235,7 +234,7 @@ def open_run(
     )
     for doubt in doubts(ajet, planned, tasks):
         say(f"warning: {doubt}")
-    judge = make_judge(ajet.task_judge) if has_judge(ajet) else None
+    judge = make_judge(ajet.task_judge, folder=folder) if has_judge(ajet) else None
     named = ajet.rollout.user_workflow
     workflow = None if named is None else load_workflow(named)
     tokenizer = backbone.read_tokenizer(ajet)
@@ -326,18 +325,6 @@ def set_up_libraries(num_threads: int, seed: int) -> None:
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(num_threads)
     torch.manual_seed(seed)
-
-
-def make_judge(judge: TaskJudge, *, own_thread: bool = True) -> Judge:
-    """The judge the config names; see `load_judge`."""
-    if judge.judge_type == "exact_match":
-        return ExactMatchJudge()
-    if judge.judge_type == "customized_protocol":
-        return load_judge(judge.judge_protocol, own_thread=own_thread)
-    raise TrainingError(
-        f"task_judge.judge_type: {judge.judge_type!r} is not available on this backbone; "
-        "use exact_match or customized_protocol"
-    )
 
 
 def _check_resumable(

@@ -74,8 +74,10 @@ def load_config(
 
 
 def resolved_yaml(config: Config) -> str:
-    """The whole config as YAML 1.2, every default written out; reading it gives the same config."""
-    tree = {name: section for name, section in config.model_dump(mode="json").items() if section}
+    """The whole config as YAML 1.2 with every default, but for an unnamed judge; reads back the same."""
+    unnamed = {"judge_type", "judge_protocol"} - config.ajet.task_judge.model_fields_set
+    dumped = config.model_dump(mode="json", exclude={"ajet": {"task_judge": unnamed}})
+    tree = {name: section for name, section in dumped.items() if section}
     for boilerplate in ("hydra", "defaults"):
         tree.pop(boilerplate, None)
     emitter = YAML(typ="safe", pure=True)

@@ -38,9 +38,8 @@ LOCAL = (
     Rule("refused", "task_reader.type", "`local` has no such reader",
          "Use huggingface_dat_repo, jsonl_dataset_file or builtin.",
          ("huggingface_dat_repo", "jsonl_dataset_file", "builtin")),
-    Rule("refused", "task_judge.judge_type", "`local` has no such judge",
-         "Use exact_match, or customized_protocol with a judge_protocol.",
-         ("exact_match", "customized_protocol")),
+    Rule("refused", "task_judge.rubrics_auto_grader.input_data_type", "examples are read from files",
+         "Write jsonl_dataset_file."),
     Rule("refused", "trainer_common.algorithm.adv_estimator", "`local` has no critic, which gae needs",
          "Write grpo; or reinforce_plus_plus, which gives each token a return of its own too.",
          tuple(name for name in ESTIMATOR_NAMES if name != "gae")),
@@ -67,8 +66,7 @@ LOCAL = (
     Rule("ignored", "rollout.chat_template_generate_prompt_type",
          "`local` takes the generation prompt from the tokenizer's chat template"),
     Rule("ignored", "task_reader.env_service.* task_reader.data_generation.*", "`local` has no such reader"),
-    Rule("ignored", "task_judge.alien_llm_*", "`local` hands no outside model to a judge"),
-    Rule("ignored", "task_judge.rubrics_auto_grader.*", "`local` has no rubrics grader"),
+    Rule("ignored", "task_judge.rubrics_auto_grader.jsonl_dataset_file.validation.*", "training examples do"),
     Rule("ignored", "context_tracker.*ignore_tools context_tracker.fix_* context_tracker.log_* "
          "context_tracker.detect_*", "`local` merges calls whose tokens agree, and keeps them as sampled"),
     Rule("ignored", "trainer_common.val_max_num_task_clip_method", "`local` clips nothing"),
@@ -165,14 +163,12 @@ def _without_workflow(config: Config) -> Iterator[Finding]:
             yield Finding(key.path, value, "ignored", "there is no user_workflow to run", _LEAVE)
     judge = config.ajet.task_judge
     is_default = judge.judge_protocol == all_keys()["ajet.task_judge.judge_protocol"].default
-    if judge.judge_type == "customized_protocol" and is_default:
-        yield Finding(
-            "ajet.task_judge.judge_protocol",
-            judge.judge_protocol,
-            "refused",
-            "`local` has no environment service to ask for rewards",
-            "Set ajet.task_judge.judge_type: exact_match, or judge_protocol to a class of your own.",
-        )
+    asks = {"environment": "judge_type", "customized_protocol": "judge_protocol" if is_default else ""}
+    name = asks.get(judge.judge_type, "")
+    if name:
+        why = "there is no workflow or environment that gives a reward"
+        fix = "Set ajet.task_judge.judge_type: exact_match, or judge_protocol to a class of your own."
+        yield Finding(f"ajet.task_judge.{name}", getattr(judge, name), "refused", why, fix)
 
 
 def _numbers(ajet: Ajet) -> Iterator[Finding]:

@@ -4,6 +4,13 @@ from typing import Any, Literal
 
 from trainer_core.config.section import Fraction, NotNegative, Positive, Section, key, section
 
+ReaderType = Literal[
+    "huggingface_dat_repo", "jsonl_dataset_file", "builtin", "env_service", "data_generation", "random_dummy",
+    "tracing", "deep_finance"]  # fmt: skip
+JudgeType = Literal[
+    "customized_protocol", "exact_match", "boxed", "numeric", "regex", "countdown", "environment", "pairwise",
+    "rubrics_auto_grader"]  # fmt: skip
+
 
 class JsonlFile(Section):
     """One file with one JSON object per line."""
@@ -112,16 +119,7 @@ class BuiltinTasks(Section):
 class TaskReader(Section, concerns="data"):
     """Where the tasks come from."""
 
-    type: Literal[
-        "huggingface_dat_repo",
-        "jsonl_dataset_file",
-        "builtin",
-        "env_service",
-        "data_generation",
-        "random_dummy",
-        "tracing",
-        "deep_finance",
-    ] = key("huggingface_dat_repo", "Which of the readers below is used.")
+    type: ReaderType = key("huggingface_dat_repo", "Which of the readers below is used.")
     jsonl_dataset_file: JsonlDataset = section(JsonlDataset, "Reader of JSON-lines files.")
     huggingface_dat_repo: HuggingFaceDataset = section(HuggingFaceDataset, "Reader of Hugging Face datasets.")
     builtin: BuiltinTasks = section(BuiltinTasks, "Reader of built-in toy tasks.")
@@ -152,16 +150,20 @@ class RubricsGrader(Section):
 class TaskJudge(Section, concerns="reward", but={"code that would be loaded": "judge_protocol"}):
     """How an answer becomes a reward."""
 
-    judge_type: Literal["customized_protocol", "rubrics_auto_grader", "exact_match"] = key(
+    judge_type: JudgeType = key(
         "customized_protocol",
-        "`exact_match`: 1 if the answer equals the task's reference, else 0; "
-        "`customized_protocol`: the class named by `judge_protocol`. Unset: `exact_match` with the readers "
-        "builtin and jsonl_dataset_file unless `judge_protocol` is set.",
+        "`exact_match`, `boxed`, `numeric`, `regex`, `countdown`: 1 if answer and reference agree so; "
+        "`environment`: the workflow's reward; `pairwise`, `rubrics_auto_grader`: an outside model judges; "
+        "`customized_protocol`: the class named by `judge_protocol`. Unset: the workflow's reward, else "
+        "`exact_match` (`countdown` for such tasks) where tasks are made up, traced or read from files.",
     )
     judge_protocol: str = key(
         "ajet.task_judge.env_service_as_judge->EnvServiceJudge",
         "Class with `compute_reward(task, output)`: `module.path->Class` or `file.py->Class`.",
     )
+    pattern: str | None = key(None, "Of `regex`, in RE2's syntax. null: the task's answer is the pattern.")
+    tolerance: float = key(1e-6, "Of `numeric`: largest relative difference.", ge=0)
+    criteria: str = key("It is correct, complete and clear.", "Of `pairwise`: what makes an answer better.")
     alien_llm_model: str = key("qwen3-235b-a22b-instruct-2507", "Outside model a judge may ask.")
     alien_llm_response_length: Positive = key(512, "Most tokens of that model's reply.")
     rubrics_auto_grader: RubricsGrader = section(RubricsGrader, "Settings of the rubrics grader.")

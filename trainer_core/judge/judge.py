@@ -1,17 +1,22 @@
-"""Judges: the built-in exact match, and a user's own class named in the config."""
+"""What a judge is, what it may return, and a user's own class named in the config."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from trainer_core.types import DataError, Episode, StopReason, Task, TrainingError
 from trainer_core.user_code import load_named
+
+if TYPE_CHECKING:
+    from trainer_core.outside_model import OutsideModel
 
 
 @dataclass(frozen=True)
@@ -76,14 +81,81 @@ class ExactMatchJudge:
     """1 when the answer, without surrounding white space, is the expected one to the character; else 0."""
 
     async def score(self, task: Task, episodes: Sequence[Episode]) -> list[Score]:
-        if task.answer is None:
-            raise DataError(
-                f"task {task.task_id!r} has no answer to compare with. Add an `answer` to the data, "
-                "or name a judge of your own: task_judge.judge_type: customized_protocol, "
-                "task_judge.judge_protocol: my_module->MyJudge"
-            )
-        expected = task.answer.strip()
+        expected = expected_answer(task).strip()
         return [Score(float(episode.output.strip() == expected)) for episode in episodes]
+
+
+def expected_answer(task: Task) -> str:
+    """The answer that others are compared with.
+
+    Raises:
+        DataError: the task has none.
+    """
+    if task.answer is None:
+        raise DataError(
+            f"task {task.task_id!r} has no answer to compare with. Add an `answer` to the data, "
+            "or name a judge of your own: task_judge.judge_type: customized_protocol, "
+            "task_judge.judge_protocol: my_module->MyJudge"
+        )
+    return task.answer
+
+
+class EnvironmentJudge:
+    """The reward that the episode brings from its workflow or environment, as it is."""
+
+    name = "environment"
+
+    async def score(self, task: Task, episodes: Sequence[Episode]) -> list[Score]:
+        return [Score(brought(episode), episode.is_success) for episode in episodes]
+
+
+class EnvServiceJudge:
+    """AgentJet's rule for environments: with the reward r that the episode brings, 1 + r/2 where r is 1 or
+    more, which is a success, and r/2 otherwise."""
+
+    async def score(self, task: Task, episodes: Sequence[Episode]) -> list[Score]:
+        rewards = [brought(episode) for episode in episodes]
+        return [Score(1.0 + 0.5 * raw if raw >= 1.0 else 0.5 * raw, raw >= 1.0) for raw in rewards]
+
+
+def brought(episode: Episode) -> float:
+    """The reward that an episode has before it is judged.
+
+    Raises:
+        TrainingError: none.
+    """
+    if episode.reward is None:
+        raise TrainingError(
+            f"an episode of task {episode.task.task_id!r} brings no reward from its workflow or "
+            "environment, and no judge is named that could give one. Let the workflow return a reward, "
+            "or set task_judge.judge_type, to exact_match for example"
+        )
+    return episode.reward
+
+
+class UnlessBrought:
+    """Asks a judge about the episodes that bring no reward of their own, and leaves the others as they
+    are."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.name = name_of(judge)
+
+    async def score(self, task: Task, episodes: Sequence[Episode]) -> list[Score]:
+        open_ones = [episode for episode in episodes if episode.reward is None]
+        asked = list(await self._judge.score(task, open_ones)) if open_ones else []
+        if len(asked) != len(open_ones):
+            return asked  # `judged` says what is wrong with their number
+        scores = iter(asked)
+        return [
+            next(scores) if episode.reward is None else Score(episode.reward, episode.is_success)
+            for episode in episodes
+        ]
+
+
+def name_of(judge: Judge) -> str:
+    """What messages call a judge."""
+    return getattr(judge, "name", None) or type(judge).__name__
 
 
 async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[Episode]:
@@ -95,12 +167,12 @@ async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[
     whole = [episode for episode in episodes if episode.error is None]
     if not whole:
         return list(episodes)
+    name = name_of(judge)
+    form = "score(task, episodes) must return a Score for each episode"
     if isinstance(judge, OneByOne):
-        name, form = judge.name, "compute_reward(task, output) must return (reward, is_success)"
-    else:
-        name, form = type(judge).__name__, "score(task, episodes) must return a Score for each episode"
+        form = "compute_reward(task, output) must return (reward, is_success)"
     try:
-        scores = [(float(score.reward), score.is_success) for score in await judge.score(task, whole)]
+        scores = [_checked(score) for score in await judge.score(task, whole)]
     except TrainingError:
         raise
     except Exception as error:
@@ -121,14 +193,26 @@ async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[
     return [episode if episode.error is not None else _with(episode, *next(scored)) for episode in episodes]
 
 
+def _checked(score: Score) -> tuple[float, bool | None]:
+    """Reward and success, of whatever number type the judge computes with."""
+    if not hasattr(score.reward, "__float__"):
+        raise TypeError(f"the reward {score.reward!r} is not a number")
+    if not (score.is_success is None or isinstance(score.is_success, bool | np.bool_)):
+        raise TypeError(f"is_success is {score.is_success!r}, neither true, false nor None")
+    return float(score.reward), score.is_success
+
+
 def _with(episode: Episode, reward: float, is_success: bool | None) -> Episode:
     return replace(
         episode, reward=reward, is_success=reward >= 1.0 if is_success is None else bool(is_success)
     )
 
 
-def load_judge(protocol: str, *, own_thread: bool = True) -> Judge:
-    """Create the judge named `package.module->Class` or `path/to/file.py->Class`, without arguments.
+def load_judge(
+    protocol: str, *, own_thread: bool = True, outside_model: Callable[[], OutsideModel] | None = None
+) -> Judge:
+    """Create the judge named `package.module->Class` or `path/to/file.py->Class`. Where its constructor has a
+    parameter `outside_model`, it is given what that makes, and else nothing.
     `own_thread`: where a `compute_reward` is called, see `OneByOne`.
 
     Raises:
@@ -137,7 +221,9 @@ def load_judge(protocol: str, *, own_thread: bool = True) -> Judge:
     key = "task_judge.judge_protocol"
     named = load_named(protocol, key)
     try:
-        made: Any = named()
+        made: Any = _made(named, outside_model)
+    except TrainingError:
+        raise
     except Exception as error:
         raise TrainingError(
             f"{key}: {named.__name__}() failed with {type(error).__name__}: {error}"
@@ -150,3 +236,9 @@ def load_judge(protocol: str, *, own_thread: bool = True) -> Judge:
     raise TrainingError(
         f"{key}: {protocol} has neither a method compute_reward(task, output) nor async score(task, episodes)"
     )
+
+
+def _made(named: Any, outside_model: Callable[[], OutsideModel] | None) -> Any:
+    if outside_model is not None and "outside_model" in inspect.signature(named).parameters:
+        return named(outside_model=outside_model())
+    return named()

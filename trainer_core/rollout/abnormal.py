@@ -115,6 +115,11 @@ def abnormality(answer: Sampled, checks: Iterable[str]) -> str | None:
     return next((name for name in checks if _CHECKS[name](answer)), None)
 
 
+def is_abnormal(episode: Episode) -> bool:
+    """True if `AbnormalAnswers` has marked the episode."""
+    return any(name.startswith("rollout/abnormal/") for name in episode.metrics)
+
+
 class AbnormalAnswers:
     """What becomes of episodes with an abnormal answer."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway import EpisodeRules, Gateway, OtherModel, Recorded
 from trainer_core.judge.judge import Judge, judged
-from trainer_core.rollout.abnormal import AbnormalAnswers
+from trainer_core.rollout.abnormal import AbnormalAnswers, is_abnormal
 from trainer_core.rollout.execution import Execute, in_thread
 from trainer_core.rollout.failures import Failure, failure_of
 from trainer_core.rollout.metrics import failures
@@ -80,7 +80,7 @@ class WorkflowRollout:
     ) -> None:
         """
         Args:
-            judge: of episodes whose workflow gave no reward; None: there is none.
+            judge: of episodes that ended well; None: the workflow gives every reward.
             execute: where the workflow runs.
             stops_at_errors: what a workflow raises ends the run, instead of being one failed episode.
             say: gets the progress, `tells_every` seconds.
@@ -261,9 +261,9 @@ class WorkflowRollout:
         )
 
     async def _finish(self, task: Task, group: list[Episode], progress: Progress) -> None:
-        """Bring a group into the order of its repeats, and have those judged that have no reward."""
+        """Bring a group into the order of its repeats, and have it judged, but for abnormal episodes."""
         group.sort(key=lambda episode: episode.repeat)
-        open_ones = [episode for episode in group if episode.error is None and episode.reward is None]
+        open_ones = [episode for episode in group if episode.error is None and not is_abnormal(episode)]
         if not open_ones or self._judge is None:
             return
         running = progress.start(task)

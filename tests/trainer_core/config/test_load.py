@@ -233,7 +233,10 @@ def test_resolved_yaml_reads_back_to_the_same_config(file: Path) -> None:
     assert written["ajet"]["trainer_common"]["optim"]["lr"] == 1e-6
     assert f"{long_name.strip()}\n" in resolved_yaml(first.config)
     settable = [key for key in all_keys().values() if key.path.startswith("ajet.") and not key.is_section]
+    unnamed = {"ajet.task_judge.judge_type", "ajet.task_judge.judge_protocol"}
     for key in settable:
+        if key.path in unnamed:
+            continue  # naming them has a meaning of its own
         here = written
         for part in key.path.split("."):
             here = here[part]

@@ -33,7 +33,11 @@ def test_a_plain_config_has_nothing_to_report() -> None:
             "task_reader.type",
             {"task_reader": {"type": "env_service"}, "task_judge": {"judge_type": "exact_match"}},
         ),
-        ("task_judge.judge_type", {"task_judge": {"judge_type": "rubrics_auto_grader"}}),
+        ("task_judge.judge_type", {"task_judge": {"judge_type": "environment"}}),
+        (
+            "task_judge.rubrics_auto_grader.input_data_type",
+            {"task_judge": {"rubrics_auto_grader": {"input_data_type": "env_service"}}},
+        ),
         ("task_judge.judge_protocol", {"task_judge": {"judge_type": "customized_protocol"}}),
         (
             "trainer_common.algorithm.adv_estimator",

@@ -17,7 +17,7 @@ import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
 from tests.trainer_core.rollout.conftest import TASKS, Play
-from trainer_core.judge.judge import ExactMatchJudge, Score
+from trainer_core.judge.judge import ExactMatchJudge, Score, UnlessBrought
 from trainer_core.rollout.execution import in_caller, in_process
 from trainer_core.rollout.metrics import failures, rollout_metrics
 from trainer_core.rollout.workflow_rollout import WorkflowRollout
@@ -227,14 +227,20 @@ class Halves:
         return [Score(0.5) for _ in episodes]
 
 
-def test_the_judge_is_asked_only_about_what_has_no_reward(play: Play) -> None:
+def test_a_judge_that_nobody_named_is_asked_only_about_what_has_no_reward(play: Play) -> None:
     judge = Halves()
     code = "rewards = iter([None, 2.0, None, None])\ndef Agent(task, tuner):\n    return next(rewards)\n"
-    episodes = play(code, judge, max_env_worker=1)
+    episodes = play(code, UnlessBrought(judge), max_env_worker=1)
     assert [(one.reward, one.is_success) for one in episodes] == [(0.5, False), (2.0, True)] + [
         (0.5, False)
     ] * 2
     assert judge.asked == [("a", [0]), ("b", [0, 1])]
+
+
+def test_a_named_judge_decides_on_every_reward(play: Play) -> None:
+    judge = Halves()
+    episodes = play("def Agent(task, tuner):\n    return 2.0\n", judge, max_env_worker=1)
+    assert {(one.reward, one.is_success) for one in episodes} == {(0.5, False)}
 
 
 def test_the_answer_is_what_the_judge_compares(play: Play) -> None:

@@ -1,0 +1,190 @@
+"""Requests to an outside model: keys, retries, and replies of any shape."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tests.model_server.transport import Delivery
+from tests.trainer_core.outside_model.fake import refused, said, serving
+from trainer_core.outside_model.keys import DASHSCOPE, OPENAI, Keys, find_endpoint
+from trainer_core.types import TrainingError
+
+
+class Grade(BaseModel):
+    grade: float
+
+
+def ask(model: Any, **options: Any) -> float:
+    return asyncio.run(model.ask("Grade it.", {"answer": "ü"}, Grade, **options)).grade
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ['{"grade": 2}', '```json\n{"grade": 2}\n```', '<think>a {"grade": 9}</think>\n {"grade": 2} '],
+)
+def test_the_json_of_a_reply_is_read(reply: str) -> None:
+    with serving(lambda body, key: said(reply)) as fake:
+        assert ask(fake.model(max_tokens=7)) == 2.0
+    (request,) = fake.asked
+    assert request["response_format"] == {"type": "json_object"}
+    assert request["max_tokens"] == 7 and request["model"] == "fake"
+    assert json.loads(request["messages"][1]["content"]) == {"answer": "ü"}
+    assert '"grade"' in request["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (said("The grade is 2."), "Invalid JSON"),
+        (said('{"grade": "high"}'), "grade: Input should be a valid number"),
+        (said('{"grade": 5}'), "too high"),
+        (said(""), "an empty reply"),
+        (said(None), "an empty reply"),
+        (said('{"grade": ', "length"), "cut off"),
+        (Delivery(frames=(b"<html>busy</html>",)), "."),
+        (Delivery(frames=(b'{"choices": []}',)), "an empty reply"),
+        (refused(500), "status 500"),
+        (refused(429), "status 429"),
+        (Delivery(complete=False), "Connection error"),
+    ],
+)
+def test_a_model_that_never_gives_a_usable_answer_is_an_error_that_says_why(
+    reply: Delivery, reason: str
+) -> None:
+    with serving(lambda body, key: reply) as fake:
+        with pytest.raises(TrainingError, match=f"fake at {fake.base_url} gave no usable.* 6 .*{reason}"):
+            ask(fake.model(), check=lambda found: "too high" if found.grade > 2 else "")
+    assert len(fake.asked) == 6
+    assert fake.waits == [1, 2, 4, 8, 16]
+
+
+def test_a_model_is_shown_what_was_wrong_with_its_reply() -> None:
+    replies = iter(["no", "still no", '{"grade": 1}'])
+    with serving(lambda body, key: said(next(replies))) as fake:
+        assert ask(fake.model()) == 1.0
+    roles = [[message["role"] for message in body["messages"]] for body in fake.asked]
+    assert roles == [["system", "user"], *[["system", "user", "assistant", "user"]] * 2]
+    assert fake.asked[2]["messages"][2]["content"] == "still no"
+
+
+def test_a_server_may_ask_for_a_longer_wait() -> None:
+    replies = iter([refused(429, 30), refused(503), said('{"grade": 1}')])
+    with serving(lambda body, key: next(replies)) as fake:
+        assert ask(fake.model()) == 1.0
+    assert fake.waits[0] == 30
+
+
+def test_a_wrong_request_is_not_repeated() -> None:
+    with serving(lambda body, key: refused(404)) as fake:
+        with pytest.raises(TrainingError, match=r"refused the request: .*status 404"):
+            ask(fake.model())
+    assert len(fake.asked) == 1 and fake.waits == []
+
+
+ENVIRONMENT = {"DASHSCOPE_API_KEY": "key-one|key-two", "DASHSCOPE_API_KEY_BACKUP": "key-spare"}
+
+
+def three_times(model: Any) -> None:
+    async def run() -> None:
+        for _ in range(3):
+            await model.ask("Grade it.", {}, Grade)
+
+    asyncio.run(run())
+
+
+def test_keys_take_turns() -> None:
+    with serving(lambda body, key: said('{"grade": 1}')) as fake:
+        three_times(fake.model(environment=ENVIRONMENT))
+    assert fake.keys == ["key-one", "key-two", "key-one"]
+
+
+def test_a_refused_key_is_left_out_from_then_on() -> None:
+    with serving(lambda body, key: refused(401) if key == "key-one" else said('{"grade": 1}')) as fake:
+        three_times(fake.model(environment=ENVIRONMENT))
+    assert fake.keys == ["key-one", "key-two", "key-two", "key-two"]
+    assert fake.waits == []
+
+
+def test_the_backup_follows_when_the_others_are_used_up() -> None:
+    with serving(lambda body, key: said('{"grade": 1}') if key == "key-spare" else refused(429)) as fake:
+        assert ask(fake.model(environment=ENVIRONMENT)) == 1.0
+    assert fake.keys == ["key-one", "key-two", "key-spare"]
+    assert fake.waits == []
+
+
+def test_no_key_left_is_said_without_telling_a_key() -> None:
+    def repeat(body: Any, key: str) -> Delivery:
+        return Delivery(401, (json.dumps({"error": {"message": f"bad {key}"}}).encode(),))
+
+    with serving(repeat) as fake:
+        with pytest.raises(TrainingError, match="refuses every key") as caught:
+            ask(fake.model(environment=ENVIRONMENT))
+    assert fake.keys == ["key-one", "key-two", "key-spare"]
+    assert "key-" not in str(caught.value)
+
+
+def test_requests_at_once_are_bounded() -> None:
+    most = 0
+
+    async def run() -> None:
+        with serving(lambda body, key: said('{"grade": 1}')) as fake:
+            model = fake.model(at_once=2)
+            persist = model._client
+
+            async def one() -> None:
+                await model.ask("Grade it.", {}, Grade)
+
+            def counted() -> Any:
+                nonlocal most
+                most = max(most, 2 - model._slots._value)
+                return persist()
+
+            model._client = counted
+            await asyncio.gather(*(one() for _ in range(6)))
+
+    asyncio.run(run())
+    assert most == 2
+
+
+def test_embeddings_come_in_the_order_of_the_texts() -> None:
+    def vectors(body: dict[str, Any], key: str) -> Delivery:
+        data = [
+            {"object": "embedding", "index": index, "embedding": [float(text)]}
+            for index, text in enumerate(body["input"])
+        ]
+        reply = {"object": "list", "model": "fake", "data": data[::-1], "usage": {}}
+        return Delivery(frames=(json.dumps(reply).encode(),))
+
+    with serving(vectors) as fake:
+        found = asyncio.run(fake.model().embed([str(number) for number in range(23)]))
+    assert found == [[float(number)] for number in range(23)]
+    assert sorted(len(body["input"]) for body in fake.asked) == [3, 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("environment", "url", "keys"),
+    [
+        ({"DASHSCOPE_API_KEY": "a|b", "OPENAI_API_KEY": "o"}, DASHSCOPE, ["a", "b"]),
+        ({"OPENAI_API_KEY": "o"}, OPENAI, ["o"]),
+        ({"OPENAI_BASE_URL": "http://x", "DASHSCOPE_API_KEY": "a", "OPENAI_API_KEY": "o"}, "http://x", ["o"]),
+        ({"OPENAI_BASE_URL": "http://x", "DASHSCOPE_API_KEY": " a | "}, "http://x", ["a"]),
+        ({"OPENAI_BASE_URL": "http://x"}, "http://x", ["none"]),
+    ],
+)
+def test_the_environment_names_the_endpoint(environment: dict[str, str], url: str, keys: list[str]) -> None:
+    found = find_endpoint(environment)
+    assert (found.base_url, found.keys.turn()) == (url, keys)
+
+
+def test_an_environment_without_endpoint_is_refused() -> None:
+    with pytest.raises(TrainingError, match="Set OPENAI_BASE_URL"):
+        find_endpoint({"DASHSCOPE_API_KEY_BACKUP": "b"})
+
+
+def test_only_the_backup_may_be_left() -> None:
+    keys = Keys("a", "b|c")
+    keys.drop("a")
+    assert keys.turn() == ["b", "c"]
