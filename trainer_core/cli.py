@@ -1,4 +1,5 @@
-"""`ajet`: train from a config file, check one, explain a key, or with `ajet new workflow` begin an agent.
+"""`ajet`: train from a config file, check one, explain a key; with `ajet new workflow` begin an agent, with
+`ajet rollouts` look at episodes.
 
 Exit codes: 0 ok, 1 training failed, 2 bad config.
 """
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -27,7 +28,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command(
     help="Train a language model as a config file says.",
-    epilog="`ajet new workflow NAME` writes an agent to begin with.",
+    epilog="`ajet new workflow NAME` begins an agent; `ajet rollouts DIR` lists what was answered.",
 )
 def ajet(
     settings: Annotated[
@@ -87,13 +88,18 @@ def _train(loaded: Loaded) -> int:
         from trainer_core.backbone.main import train
         from trainer_core.backbone.process import tune_process
     except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] == "trainer_core":
-            raise
-        fix = "in the checkout of ajet-harness type: pip install '.[trainer]'"
-        typer.echo(f"error: training needs {error.name}, which is not installed; {fix}", err=True)
-        return BAD_CONFIG
+        return _missing(error)
     tune_process()
     return train(loaded.config)
+
+
+def _missing(error: ModuleNotFoundError) -> int:
+    """Say what is not installed; the exit status."""
+    if str(error.name).partition(".")[0] == "trainer_core":
+        raise error
+    fix = "in the checkout of ajet-harness type: pip install '.[trainer]'"
+    typer.echo(f"error: this needs {error.name}, which is not installed; {fix}", err=True)
+    return BAD_CONFIG
 
 
 def _print_problems(problems: Iterable[Problem], as_json: bool, stage: str = "config") -> None:
@@ -191,7 +197,18 @@ def main() -> None:
     """Entry point of the console script."""
     if sys.argv[1:2] == ["new"]:
         _new(sys.argv[2:], prog_name="ajet new")
+    if sys.argv[1:2] == ["rollouts"]:
+        _rollouts(sys.argv[2:])
     app(prog_name="ajet")
+
+
+def _rollouts(words: list[str]) -> NoReturn:
+    try:
+        from trainer_core.records.rollouts import app as rollouts
+    except ModuleNotFoundError as error:
+        raise SystemExit(_missing(error)) from None
+    rollouts(words, prog_name="ajet rollouts")
+    raise SystemExit(0)
 
 
 if __name__ == "__main__":

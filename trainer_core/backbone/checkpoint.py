@@ -1,7 +1,7 @@
 """Checkpoints: Hugging Face folders that training can go on from.
 
 `checkpoints/step_000040/` holds what the training engine saved (the model, and all it needs to go on), the
-tokenizer, `checkpoint.json` and, where the next step's episodes were collected ahead, `ahead.json`. A folder
+tokenizer, `checkpoint.json` and, where the next step's episodes were collected ahead, `ahead.zst`. A folder
 is written under another name, brought to the disk and renamed, and `latest` (the newest folder's name) is
 replaced last: whatever happens in between, a power cut included, the earlier checkpoint stays whole.
 """
@@ -12,19 +12,18 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
 from safetensors import SafetensorError
 
 from trainer_core.engine.protocols import TrainingEngine
+from trainer_core.records.payload import pack, unpack
 from trainer_core.tracking.atomic import write_atomically
 from trainer_core.types import Episode, TrainingError
 
-_RECORD, _AHEAD = "checkpoint.json", "ahead.json"
-_EPISODES: TypeAdapter[tuple[Episode, ...]] = TypeAdapter(tuple[Episode, ...])
+_RECORD, _AHEAD = "checkpoint.json", "ahead.zst"
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,7 @@ class Checkpoints:
             tokenizer.save_pretrained(draft)
             (draft / _RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
             if ahead:
-                episodes = json.dumps([asdict(episode) for episode in ahead], default=str)
-                (draft / _AHEAD).write_text(episodes, encoding="utf-8")
+                (draft / _AHEAD).write_bytes(pack(ahead))
             for path in [*draft.rglob("*"), draft]:
                 _to_disk(path)
             shutil.rmtree(target, ignore_errors=True)
@@ -178,8 +176,7 @@ class Checkpoints:
 def _read(folder: Path) -> Checkpoint:
     record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
     ahead = folder / _AHEAD
-    episodes = json.loads(ahead.read_text(encoding="utf-8")) if ahead.is_file() else []
-    return Checkpoint(folder, **record, ahead=_EPISODES.validate_python(episodes))
+    return Checkpoint(folder, **record, ahead=unpack(ahead.read_bytes()) if ahead.is_file() else ())
 
 
 def _step(name: str) -> int:

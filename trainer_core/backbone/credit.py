@@ -61,6 +61,14 @@ def token_advantages(
     return advantages(common.algorithm.adv_estimator, outcomes).float(), metrics
 
 
+def episode_advantages(batch: Batch, owner: torch.Tensor, count: int) -> list[float]:
+    """The mean advantage of the trained tokens of each of `count` episodes; NaN where there are none."""
+    of = owner[batch.segment[batch.trained]]
+    sums = torch.zeros(count).index_add_(0, of, batch.advantage[batch.trained])
+    means: list[float] = (sums / torch.bincount(of, minlength=count)).tolist()
+    return means
+
+
 def _kl_penalty(run: Run, batch: Batch, owner: torch.Tensor) -> tuple[torch.Tensor | None, dict[str, float]]:
     """[T] what tokens cost in reward, and verl's metrics of it; nothing where KL is not in the reward."""
     common = run.ajet.trainer_common

@@ -23,7 +23,7 @@ import torch
 
 from trainer_core.algorithm.correction import rollout_correction
 from trainer_core.algorithm.weights import token_weights
-from trainer_core.backbone.credit import token_advantages
+from trainer_core.backbone.credit import episode_advantages, token_advantages
 from trainer_core.backbone.phases import Phases
 from trainer_core.backbone.run import Run
 from trainer_core.backbone.seeds import derive_seed
@@ -137,6 +137,7 @@ def _learn(run: Run, step: int, collected: SequenceOf[Episode], phases: Phases) 
         batch, metrics = replace(batch, advantage=advantage), metrics | found
     with phases("update_actor"):
         update = _update(run, step, batch, owner)
+    run.episodes.training(step, episodes, episode_advantages(batch, owner, len(episodes)))
     return update | batch_metrics(episodes, batch, run.longest_response) | metrics | rollout_metrics(episodes)
 
 
@@ -192,6 +193,7 @@ async def _validate(run: Run, step: int) -> dict[str, float]:
         seed=derive_seed(common.seed, "validation", step),
         is_training=False,
     )
+    run.episodes.validation(step, episodes)
     result = summarize(step, episodes)
     write_down(result, run.validation_record, run.validation_table)
     return result.metrics() | {f"val/{name}": value for name, value in rollout_metrics(episodes).items()}

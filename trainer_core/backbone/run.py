@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,7 @@ from trainer_core.config.load import resolved_yaml
 from trainer_core.engine.protocols import InferenceEngine, Loss, TrainingEngine
 from trainer_core.gateway import Gateway
 from trainer_core.judge.choose import make_judge
+from trainer_core.records.recorder import Recorder
 from trainer_core.rollout.protocol import Rollout
 from trainer_core.tasks.order import TaskOrder
 from trainer_core.tasks.prompts import Prompts
@@ -95,6 +97,7 @@ class Run:
     service: Outside | None
     validation_record: ValidationRecord
     validation_table: MarkdownTable | None
+    episodes: Recorder
     say: Callable[[str], None]
     """Tells a person one line."""
     collected_ahead: Sequence[Episode] = ()
@@ -202,10 +205,11 @@ class Run:
         )
 
     def close(self) -> None:
-        """Let the outside service send what is left, and gateway and engine go."""
+        """Let the outside service send what is left, and gateway, engine and records go."""
         if self.gateway is not None:
             self.gateway.__exit__(None, None, None)
         asyncio.run(self.engines.inference.close())
+        self.episodes.close()
         if self.service is not None:
             self.service.finish()
 
@@ -273,6 +277,13 @@ def open_run(
         service=_service(config, folder, say),
         validation_record=ValidationRecord(folder / "validation.jsonl", resume_step=validated),
         validation_table=_validation_table(ajet, validated),
+        episodes=Recorder(
+            folder / "episodes",
+            tokenizer,
+            keeps=partial(_keeps_episodes, ajet, total_steps),
+            resume={"train": done, "validation": validated},
+            say=say,
+        ),
         say=say,
         collected_ahead=checkpoint.ahead if checkpoint is not None and common.one_step_off_policy else (),
     )
@@ -376,6 +387,13 @@ def _service(config: Config, folder: Path, say: Callable[[str], None]) -> Outsid
     tree = config.ajet.model_dump(mode="json")
     project, experiment = config.ajet.project_name, config.ajet.experiment_name
     return Outside(name, lambda: SERVICES[name](project, experiment, tree, folder), say)
+
+
+def _keeps_episodes(ajet: Ajet, total_steps: int, step: int) -> bool:
+    """True if the episodes of a training step are recorded."""
+    common = ajet.trainer_common
+    is_validated = common.test_freq > 0 and step % common.test_freq == 0
+    return common.save_trajectory_as_json_file or is_validated or step in (1, total_steps)
 
 
 def _validation_table(ajet: Ajet, done: int | None) -> MarkdownTable | None:

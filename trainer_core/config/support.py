@@ -70,7 +70,6 @@ LOCAL = (
     Rule("ignored", "context_tracker.*ignore_tools context_tracker.fix_* context_tracker.log_* "
          "context_tracker.detect_*", "`local` merges calls whose tokens agree, and keeps them as sampled"),
     Rule("ignored", "trainer_common.val_max_num_task_clip_method", "`local` clips nothing"),
-    Rule("ignored", "trainer_common.save_trajectory_as_json_file", "`local` keeps no episodes"),
     Rule("ignored", "lora.load_format lora.layered_summon", "`local` samples with the weights it trains"),
     Rule("ignored", "interchange_server.*method interchange_server.[amn]*", "one thread serves it"),
     Rule("ignored", "swarm_mode_*", "`local` runs its episodes itself"),

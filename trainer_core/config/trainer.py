@@ -208,4 +208,7 @@ class TrainerCommon(
         None, "File that gets the table of validations, one row each."
     )
     train_print_to_markdown_file_path: str | None = key(None, "File of training metrics.")
-    save_trajectory_as_json_file: bool = key(False, "Write every episode to a file.")
+    save_trajectory_as_json_file: bool = key(
+        False,
+        "Record the episodes of all steps, not only of the first, the last and those with a validation.",
+    )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.trainer_core.engine.flat import flat_batch
-from trainer_core.backbone.credit import token_advantages
+from trainer_core.backbone.credit import episode_advantages, token_advantages
 from trainer_core.config.schema import Ajet
 from trainer_core.types import Batch, Episode, Task
 
@@ -58,3 +58,13 @@ def test_gamma_discounts_per_token() -> None:
     flat, _ = advantages(episodes(1.0, 0.0), [], batch, adv_estimator="reinforce_plus_plus")
     bent, _ = advantages(episodes(1.0, 0.0), [], batch, adv_estimator="reinforce_plus_plus", gamma=0.5)
     assert flat[0] == flat[1] and bent[0] < bent[1]
+
+
+def test_an_episode_has_the_mean_advantage_of_its_trained_tokens() -> None:
+    batch = batch_of(2, 1, 0, 3)  # sequences of the episodes 0, 0, 1 and 3
+    advantage = torch.full_like(batch.old_logprobs, 99.0)
+    advantage[batch.trained] = torch.tensor([1.0, 2.0, 6.0, -1.0, -1.0, 0.5])
+    batch = Batch(**vars(batch) | {"advantage": advantage})
+    first, *others = episode_advantages(batch, torch.tensor([0, 0, 1, 3]), 4)
+    assert (first, others[2]) == (3.0, -0.5)
+    assert others[0] != others[0] and others[1] != others[1]

@@ -98,7 +98,7 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_digits(
     assert same_weights(tmp_path / "cut" / last, tmp_path / "whole" / last)
     found = rows(tmp_path / "whole")
     assert found[1]["rollout_corr/kl"] < 1e-6 < abs(found[3]["rollout_corr/kl"])
-    assert not (tmp_path / "whole" / last / "ahead.json").exists()  # nothing comes after the last step
+    assert not (tmp_path / "whole" / last / "ahead.zst").exists()  # nothing comes after the last step
 
 
 def test_a_stop_keeps_what_was_collected(tiny_config: TinyConfig, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_stop_keeps_what_was_collected(tiny_config: TinyConfig, tmp_path: Path
     with pytest.raises(StopRequested):
         asyncio.run(run_loop(run, AfterTwoSteps()))
     run.close()
-    assert (tmp_path / "cut/checkpoints/step_000002/ahead.json").is_file()
+    assert (tmp_path / "cut/checkpoints/step_000002/ahead.zst").is_file()
     assert train(tiny_config("cut", **plan)) == 0
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
