@@ -34,7 +34,7 @@ class _UnusableError(Exception):
 
 
 class OutsideModel:
-    """A language model behind an OpenAI-compatible endpoint. It belongs to the event loop that first asks it.
+    """A language model behind an OpenAI-compatible endpoint.
 
     A key that the server refuses (401, 403) is not used again; one that is used up for now (429) makes way
     for the next. When all are, when the server fails, or when the reply has another shape than asked for, the
@@ -64,9 +64,10 @@ class OutsideModel:
         self._base_url, self._keys = endpoint.base_url, endpoint.keys
         self._max_tokens = max_tokens
         self._temperature = temperature
+        self._at_once = at_once
         self._slots = asyncio.Semaphore(at_once)
         self._sleep = sleep
-        self._made: AsyncOpenAI | None = None
+        self._made: tuple[asyncio.AbstractEventLoop, AsyncOpenAI] | None = None
 
     async def ask(
         self, instructions: str, data: Any, shape: type[Shape], check: Callable[[Shape], str] = lambda _: ""
@@ -159,13 +160,14 @@ class OutsideModel:
         import openai
 
         reason, asked_to_wait = "", 0.0
+        client = self._client()
         async with self._slots:
             for attempt in range(_ATTEMPTS):
                 if attempt:
                     await self._sleep(min(_LONGEST_WAIT, max(2.0 ** (attempt - 1), asked_to_wait)))
                 for key in self._keys.turn():
                     try:
-                        return await call(self._client().with_options(api_key=key))
+                        return await call(client.with_options(api_key=key))
                     except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
                         reason = _told(error, key)
                         self._keys.drop(key)
@@ -191,13 +193,16 @@ class OutsideModel:
         return f"outside model {self.model} at {self._base_url}"
 
     def _client(self) -> AsyncOpenAI:
-        if self._made is None:
+        """The connections of the running event loop; those of an earlier loop are gone with it."""
+        loop = asyncio.get_running_loop()
+        if self._made is None or self._made[0] is not loop:
             from openai import AsyncOpenAI
 
-            self._made = AsyncOpenAI(
-                base_url=self._base_url, api_key="taken for each request", max_retries=0, timeout=_TIMEOUT
-            )
-        return self._made
+            unused = "each request brings its own"
+            client = AsyncOpenAI(base_url=self._base_url, api_key=unused, max_retries=0, timeout=_TIMEOUT)
+            self._made = (loop, client)
+            self._slots = asyncio.Semaphore(self._at_once)
+        return self._made[1]
 
 
 def instructed(name: str, **values: Any) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from threading import Event, Lock
 from typing import Any
 
 import pytest
@@ -127,26 +128,27 @@ def test_no_key_left_is_said_without_telling_a_key() -> None:
 
 
 def test_requests_at_once_are_bounded() -> None:
-    most = 0
+    running, most = 0, 0
+    lock = Lock()
 
-    async def run() -> None:
-        with serving(lambda body, key: said('{"grade": 1}')) as fake:
-            model = fake.model(at_once=2)
-            persist = model._client
+    def slow(body: Any, key: str) -> Delivery:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        together.wait(0.05)
+        with lock:
+            running -= 1
+        return said('{"grade": 1}')
 
-            async def one() -> None:
-                await model.ask("Grade it.", {}, Grade)
+    together = Event()
 
-            def counted() -> Any:
-                nonlocal most
-                most = max(most, 2 - model._slots._value)
-                return persist()
+    async def run(model: Any) -> None:
+        await asyncio.gather(*(model.ask("Grade it.", {}, Grade) for _ in range(6)))
 
-            model._client = counted
-            await asyncio.gather(*(one() for _ in range(6)))
-
-    asyncio.run(run())
-    assert most == 2
+    with serving(slow) as fake:
+        asyncio.run(run(fake.model(at_once=2)))
+    assert most == 2 and len(fake.asked) == 6
 
 
 def test_embeddings_come_in_the_order_of_the_texts() -> None:
