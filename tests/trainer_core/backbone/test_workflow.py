@@ -32,7 +32,7 @@ class Agent(Workflow):
 
 def with_agent(config: Config, path: Path, code: str = AGENT, **settings: Any) -> Config:
     path.write_text(code)
-    tree: dict[str, Any] = config.model_dump()
+    tree: dict[str, Any] = config.model_dump(exclude_unset=True)  # or it would name a judge
     tree["ajet"]["data"]["max_response_length"] = 56
     tree["ajet"]["rollout"] |= {
         "user_workflow": f"{path}->Agent",
@@ -40,7 +40,7 @@ def with_agent(config: Config, path: Path, code: str = AGENT, **settings: Any) -
         "max_model_len": 64,
     }
     for section, keys in settings.items():
-        tree["ajet"][section] |= keys
+        tree["ajet"][section] = tree["ajet"].get(section, {}) | keys
     return Config.model_validate(tree)
 
 
@@ -101,7 +101,7 @@ def test_a_workflow_that_cannot_be_loaded_is_one_line(
 
 
 def debugging(config: Config) -> Config:
-    tree: dict[str, Any] = config.model_dump()
+    tree: dict[str, Any] = config.model_dump(exclude_unset=True)
     tree["ajet"] |= {"backbone": "debug", "debug": {"debug_first_n_tasks": 1}}
     tree["ajet"]["rollout"]["num_repeat"] = 1
     return Config.model_validate(tree)

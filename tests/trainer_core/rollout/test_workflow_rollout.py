@@ -17,6 +17,7 @@ import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
 from tests.trainer_core.rollout.conftest import TASKS, Play
+from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.judge.judge import ExactMatchJudge, Score, UnlessBrought
 from trainer_core.rollout.execution import in_caller, in_process
 from trainer_core.rollout.metrics import failures, rollout_metrics
@@ -314,6 +315,26 @@ class Agent(Workflow):
 """
     for episode in play(code):
         assert [call.agent for call in episode.calls] == ["planner"]
+
+
+def test_another_model_answers_for_the_agents_that_name_it(
+    play: Play, engine: FakeEngine, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = FakeEngine(says(tokenizer, "large"), tokenizer.eos_token_id)
+    with Gateway(large, tokenizer, model="large", max_model_len=60) as outside:
+        opened = outside.open_episode(EpisodeRules(Sampling(), 20, 0))
+        monkeypatch.setenv("CRITIC_KEY", opened.key())
+        code = f"""
+class Agent(Workflow):
+    other_models = {{"critic": OtherModel("{outside.base_url}/v1", api_key_env="CRITIC_KEY", model="large")}}
+    async def execute(self, task, tuner):
+        said = [await ask(tuner(agent_name=name), "q") for name in ("planner", "critic")]
+        return float(said == ["12", "large"])
+"""
+        episodes = play(code)
+    assert [one.reward for one in episodes] == [1.0] * 4
+    assert [[call.agent for call in one.calls] for one in episodes] == [["planner"]] * 4
+    assert (len(engine.requests), len(large.requests)) == (4, 4)
 
 
 class Counting(FakeEngine):
