@@ -28,7 +28,7 @@ from harness.results.parts import Parts
 from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
-from harness.results.samples import samples
+from harness.results.samples import episode_pages, samples
 from harness.results.types import LOG_CUT, Discrepancy, Fact, Figure, Report
 from harness.results.view import AttemptView, View, build_view
 from harness.templating import render, render_lines
@@ -83,6 +83,7 @@ def build_report(
         provenance=provenance,
         narrative=said,
         samples=text.clean_tree(answers, secrets),
+        episode_pages=episode_pages(record),
         **page_parts(figures),
     )
     result = _result_json(view, facts, figures, provenance, said) | {"headline": headline, "finding": finding}

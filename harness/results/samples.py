@@ -6,6 +6,7 @@ In: the `Record`. Out: `Sample`s, one per task that both validations have.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.results.raw import json_lines, step_in, tasks_of
 from harness.results.types import Evaluation, Record, Source
@@ -38,6 +39,14 @@ def samples(record: Record) -> tuple[Sample, ...]:
     rows = [_answers(record, one) for one in ends]
     shared = [task for task in rows[0] if all(task in of for of in rows)] if rows else []
     return tuple(Sample(rows[0][task][0], tuple(of[task][1] for of in rows)) for task in shared[:_MOST])
+
+
+def episode_pages(record: Record) -> tuple[tuple[str, str], ...]:
+    """When, and the page beside the first and the last validation that shows an episode token by token."""
+    files = [(one.position, one.source.file) for one in record.evaluations if one.source]
+    pages = zip((*files[:1], *files[-1:]), ("first", "last"), strict=False)
+    named = {f"{Path(file).parent}/episodes/{name}.html": record.at(at) for (at, file), name in pages}
+    return tuple((at, page) for page, at in named.items() if (record.result_dir / page).is_file())
 
 
 def _answers(record: Record, evaluation: Evaluation) -> dict[str, tuple[str, Answer]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from harness.results.collect import collect
 from harness.results.report import build_report
-from harness.results.samples import samples
+from harness.results.samples import episode_pages, samples
 from tests.harness.results.journals import ended
 from tests.harness.results.page import Page
 from tests.harness.results.synthetic import attempt
@@ -44,3 +44,18 @@ def test_answers_are_text_on_the_page_whatever_a_model_wrote(tmp_path: Path) -> 
 def test_without_texts_there_are_no_samples(tmp_path: Path) -> None:
     validated(tmp_path, [(0, "a", False, None), (9, "a", True, "x")])
     assert samples(collect(tmp_path)) == ()
+
+
+def test_episodes_of_the_first_and_the_last_validation_are_linked(tmp_path: Path) -> None:
+    validated(tmp_path, [(0, "ba", False, "ba"), (9, "ba", True, "ab")])
+    assert episode_pages(collect(tmp_path)) == ()
+    validation = next(tmp_path.rglob("validation.jsonl"))
+    pages = validation.parent / "episodes"
+    pages.mkdir()
+    for name in ("first", "last"):
+        (pages / f"{name}.html").write_text("<p>tokens</p>")
+    report = build_report(tmp_path, ended()).html.read_text()
+    for position, page in episode_pages(collect(tmp_path)):
+        assert (tmp_path / page).read_text() == "<p>tokens</p>"
+        assert f'<a href="{page}">an episode at {position}</a>' in report
+    assert len(episode_pages(collect(tmp_path))) == 2
