@@ -95,10 +95,11 @@ class Ajet(
         _set_if_unset(rollout.val_kwargs, "do_sample", rollout.val_kwargs.temperature > 0)
         if self.backbone in ("local", "debug"):
             _set_if_unset(rollout, "compute_madness_checklist", [])
-        judge = self.task_judge
-        has_answers = self.task_reader.type in ("builtin", "jsonl_dataset_file")
+        reader, judge = self.task_reader, self.task_judge
+        has_answers = reader.type not in ("huggingface_dat_repo", "env_service", "deep_finance")
         if has_answers and "judge_protocol" not in judge.model_fields_set:
-            _set_if_unset(judge, "judge_type", "exact_match")
+            is_countdown = (reader.type, reader.builtin.name) == ("builtin", "countdown")
+            _set_if_unset(judge, "judge_type", "countdown" if is_countdown else "exact_match")
         if trainer.checkpoint_base_dir == "auto" and self.experiment_dir != "auto":
             _set(trainer, "checkpoint_base_dir", f"{self.experiment_dir}/checkpoints")
 

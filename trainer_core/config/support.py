@@ -36,10 +36,9 @@ class Rule:
 
 LOCAL = (
     Rule("refused", "task_reader.type", "`local` has no such reader",
-         "Use huggingface_dat_repo, jsonl_dataset_file or builtin.",
-         ("huggingface_dat_repo", "jsonl_dataset_file", "builtin")),
-    Rule("refused", "task_judge.rubrics_auto_grader.input_data_type", "examples are read from files",
-         "Write jsonl_dataset_file."),
+         "Use huggingface_dat_repo, jsonl_dataset_file, builtin, tracing or random_dummy.",
+         ("huggingface_dat_repo", "jsonl_dataset_file", "builtin", "tracing", "random_dummy")),
+    Rule("refused", "task_judge.rubrics_auto_grader.input_data_type", "examples are files", "Leave it out."),
     Rule("refused", "trainer_common.algorithm.adv_estimator", "`local` has no critic, which gae needs",
          "Write grpo; or reinforce_plus_plus, which gives each token a return of its own too.",
          tuple(name for name in ESTIMATOR_NAMES if name != "gae")),
@@ -163,8 +162,7 @@ def _without_workflow(config: Config) -> Iterator[Finding]:
     judge = config.ajet.task_judge
     is_default = judge.judge_protocol == all_keys()["ajet.task_judge.judge_protocol"].default
     asks = {"environment": "judge_type", "customized_protocol": "judge_protocol" if is_default else ""}
-    name = asks.get(judge.judge_type, "")
-    if name:
+    if name := asks.get(judge.judge_type, ""):
         why = "there is no workflow or environment that gives a reward"
         fix = "Set ajet.task_judge.judge_type: exact_match, or judge_protocol to a class of your own."
         yield Finding(f"ajet.task_judge.{name}", getattr(judge, name), "refused", why, fix)

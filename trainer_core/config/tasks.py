@@ -10,6 +10,7 @@ ReaderType = Literal[
 JudgeType = Literal[
     "customized_protocol", "exact_match", "boxed", "numeric", "regex", "countdown", "environment", "pairwise",
     "rubrics_auto_grader"]  # fmt: skip
+ToyName = Literal["sort_digits", "reverse_digits", "even_digits", "arithmetic", "countdown"]
 
 
 class JsonlFile(Section):
@@ -58,9 +59,7 @@ class DocumentReader(Section, but={"how the training runs": "cache_enabled"}):
 class QueryReader(Section):
     """Example questions that show the generator what is wanted."""
 
-    type: Literal["jsonl_dataset_file", "huggingface_dat_repo", "env_service"] = key(
-        "jsonl_dataset_file", "Their reader."
-    )
+    type: ReaderType = key("jsonl_dataset_file", "Their reader: jsonl_dataset_file or huggingface_dat_repo.")
     jsonl_dataset_file: JsonlDataset = section(JsonlDataset, "Their files.")
     huggingface_dat_repo: HuggingFaceDataset = section(HuggingFaceDataset, "Their dataset.")
     env_service: EnvService = section(EnvService, "Their environment service.")
@@ -108,9 +107,7 @@ class DataGeneration(Section, but={"how the training runs": "num_workers"}):
 class BuiltinTasks(Section):
     """Questions with one right answer that are made up on the spot."""
 
-    name: Literal["sort_digits", "reverse_digits", "even_digits"] = key(
-        "sort_digits", "What is asked about the digits of the question."
-    )
+    name: ToyName = key("sort_digits", "What is asked about the digits of the question.")
     digits: int = key(5, "Digits per question.", gt=0, le=18)
     num_validation_tasks: Positive = key(256, "Questions kept for validation only.")
     split_seed: NotNegative = key(0, "Seed of the split into training and validation.")
@@ -119,7 +116,9 @@ class BuiltinTasks(Section):
 class TaskReader(Section, concerns="data"):
     """Where the tasks come from."""
 
-    type: ReaderType = key("huggingface_dat_repo", "Which of the readers below is used.")
+    type: ReaderType = key(
+        "huggingface_dat_repo", "Which reader. `tracing`: conversations in `jsonl_dataset_file.training`."
+    )
     jsonl_dataset_file: JsonlDataset = section(JsonlDataset, "Reader of JSON-lines files.")
     huggingface_dat_repo: HuggingFaceDataset = section(HuggingFaceDataset, "Reader of Hugging Face datasets.")
     builtin: BuiltinTasks = section(BuiltinTasks, "Reader of built-in toy tasks.")

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trainer_core.config.section import path_of
-from trainer_core.tasks.builtin import make_toy
+from trainer_core.tasks.builtin import make_dummies, make_toy
 from trainer_core.tasks.huggingface import read_huggingface
 from trainer_core.tasks.jsonl import read_jsonl
+from trainer_core.tasks.tracing import read_traces
 from trainer_core.types import DataError, Task, TaskSplits
 
 if TYPE_CHECKING:
     from trainer_core.config.tasks import JsonlFile, TaskReader
 
+_DUMMIES = 1_000
 _WARMUP_TASKS = 128
 
 
@@ -44,10 +46,16 @@ def read_tasks(reader: TaskReader, *, validates: bool = True) -> TaskSplits:
         validation = (
             read_huggingface(repo.dataset_path, repo.dataset_name, repo.validation_split) if validates else ()
         )
+    elif reader.type == "tracing":
+        training, validation = read_traces(reader.jsonl_dataset_file.training.file_path)
+    elif reader.type == "random_dummy":
+        seed = reader.builtin.split_seed
+        training = make_dummies(_DUMMIES, seed=seed, split="training")
+        validation = make_dummies(_DUMMIES // 10, seed=seed, split="validation")
     else:
         raise DataError(
             f"task_reader.type: {reader.type!r} cannot be read by this backbone; "
-            "use builtin, jsonl_dataset_file or huggingface_dat_repo"
+            "use builtin, jsonl_dataset_file, huggingface_dat_repo, tracing or random_dummy"
         )
     return TaskSplits(training, validation, warmup=_set_aside(training))
 

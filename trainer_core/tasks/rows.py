@@ -49,7 +49,7 @@ def task_from_row(row: Mapping[str, Any], *, where: str, fallback_id: str) -> Ta
         answer = marked.group(1)  # GSM8K writes the reasoning, then `#### 42`
     return Task(
         task_id=_first(row, ID_KEYS, where) or fallback_id,
-        main_query=question if question is not None else _content(messages[-1]),
+        main_query=question if question is not None else text_of(messages[-1]),
         answer=answer,
         init_messages=tuple(messages),
         env_type=_first(row, ("env_type",), where) or "no_env",
@@ -99,9 +99,9 @@ def _without_null(value: Any) -> Any:
     return [_without_null(part) for part in value] if isinstance(value, list) else value
 
 
-def _content(message: Mapping[str, Any]) -> str:
+def text_of(message: Mapping[str, Any]) -> str:
     """The text of a message, whose content may be in parts."""
-    content = message.get("content", "")
+    content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "\n".join(str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part)

@@ -15,7 +15,7 @@ from trainer_core.tasks.jsonl import read_jsonl
 from trainer_core.tasks.order import TaskOrder
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.tasks.rows import task_from_row
-from trainer_core.types import DataError, Task
+from trainer_core.types import DataError, Task, TaskSplits
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -99,17 +99,18 @@ def test_huggingface_reads_a_local_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"), [("sort_digits", "12358"), ("reverse_digits", "13825"), ("even_digits", "28")]
+    ("name", "answer"),
+    [("sort_digits", "12358"), ("reverse_digits", "13825"), ("even_digits", "28"), ("arithmetic", "-779")],
 )
 def test_toys_are_what_they_say(name: str, answer: str) -> None:
-    assert TOYS[name]("52831") == answer
+    assert TOYS[name].solve("52831") == answer
 
 
 @pytest.mark.parametrize("name", TOYS)
 def test_toy_splits_share_no_multiset(name: str) -> None:
     splits = make_toy(name, digits=5, num_validation_tasks=256, split_seed=0)
     multisets = [
-        {"".join(sorted(task.main_query)) for task in tasks}
+        {"".join(sorted(task.task_id)) for task in tasks}
         for tasks in (splits.training, splits.validation, splits.warmup)
     ]
     assert multisets[0].isdisjoint(multisets[1])
@@ -118,7 +119,7 @@ def test_toy_splits_share_no_multiset(name: str) -> None:
     assert len(splits.validation) == 256 and len(splits.warmup) == 128 and len(splits.training) > 3000
     everything = (*splits.training, *splits.validation, *splits.warmup)
     assert len({task.task_id for task in everything}) == len(everything)
-    assert all(task.answer == TOYS[name](task.main_query) for task in everything)
+    assert all(task.answer == TOYS[name].solve(task.task_id.removeprefix(f"{name}-")) for task in everything)
 
 
 def test_toys_are_the_same_for_the_same_seed_only() -> None:
@@ -271,3 +272,31 @@ def test_environment_and_tools() -> None:
 def test_conversations_of_another_form_are_refused(row: dict[str, object], message: str) -> None:
     with pytest.raises(DataError, match=f"here: .*{message}"):
         task_from_row(row, where="here", fallback_id="1")
+
+
+def test_every_countdown_can_be_solved_and_is_judged_by_its_value() -> None:
+    from trainer_core.judge.answers import countdown
+
+    tasks = make_toy("countdown", digits=4, num_validation_tasks=64, split_seed=0).validation
+    for task in tasks:
+        assert task.answer is not None and countdown(task, task.answer) == 1.0
+        assert str(task.metadata["target"]) in task.main_query and task.metadata["target"] > 0
+        assert countdown(task, str(task.metadata["target"])) == 0.0
+    ajet = {"task_reader": {"type": "builtin", "builtin": {"name": "countdown"}}}
+    assert Config.model_validate({"ajet": ajet}).ajet.task_judge.judge_type == "countdown"
+
+
+def test_arithmetic_is_right() -> None:
+    for task in make_toy("arithmetic", digits=4, num_validation_tasks=64, split_seed=0).validation:
+        assert task.answer == str(eval(task.main_query))
+
+
+def splits_of(reader: dict[str, object]) -> TaskSplits:
+    return read_tasks(Config.model_validate({"ajet": {"task_reader": reader}}).ajet.task_reader)
+
+
+def test_dummies_are_many_and_different() -> None:
+    splits = splits_of({"type": "random_dummy"})
+    assert (len(splits.training), len(splits.validation)) == (1000, 100)
+    assert len({task.main_query for task in (*splits.training, *splits.validation)}) == 1100
+    assert splits == splits_of({"type": "random_dummy"})
