@@ -83,7 +83,12 @@ class Answerer:
 
         started = episode.begin(agent, cancel)
         try:
-            found = [self._prompt(episode, agent, ask, place) for place in range(max(1, len(ask.prompts)))]
+            try:
+                found = [
+                    self._prompt(episode, agent, ask, place) for place in range(max(1, len(ask.prompts)))
+                ]
+            except (RecursionError, orjson.JSONEncodeError) as error:
+                raise refuse("tools" if ask.tools else "messages", f"nested too deeply ({error})") from error
             calls = episode.recall(repeats) if repeats else None
             if calls is None:
                 calls, generations = await self._generate(episode, agent, ask, found, started, on_delta)

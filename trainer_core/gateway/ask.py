@@ -231,6 +231,8 @@ def common(body: Mapping[str, Any]) -> Ask:
     model = body.get("model", "")
     if not isinstance(model, str):
         raise refuse("model", "must be a text")
+    if not isinstance(body.get("stream_options") or {}, dict):
+        raise refuse("stream_options", "must be an object")
     return Ask(
         temperature=number(body, "temperature", float, 0, 100),
         top_p=number(body, "top_p", float, 0, 1),

@@ -97,10 +97,9 @@ class RendererFormat:
         content: str = parsed.content
         calls: list[ToolCall] = []
         for each in parsed.tool_calls:
-            if each.status == "ok" and each.name:
-                given = each.arguments or {}
-                written = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-                calls.append(ToolCall(call_id(completion, len(calls)), each.name, written))
+            call = _call({"name": each.name, "arguments": each.arguments}) if each.status == "ok" else None
+            if call is not None:
+                calls.append(ToolCall(call_id(completion, len(calls)), *call))
             elif is_whole:
                 content += each.raw
         return Said(content, parsed.reasoning_content or "", tuple(calls))
@@ -175,13 +174,21 @@ def call_id(completion: Sequence[int], place: int) -> str:
 def _tool_call(text: str) -> tuple[str, str] | None:
     """Name and arguments, or None if there is no such object."""
     try:
-        call = json.loads(text)
-        name, arguments = call["name"], call.get("arguments", {})
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _call(json.loads(text))
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(name, str) or not isinstance(arguments, dict):
+
+
+def _call(said: Any) -> tuple[str, str] | None:
+    """Name and arguments of a call whose arguments are an object, perhaps written as text."""
+    name, arguments = (said.get("name"), said.get("arguments")) if isinstance(said, dict) else (None, None)
+    try:
+        read = json.loads(arguments) if isinstance(arguments, str) else {} if arguments is None else arguments
+    except (ValueError, RecursionError):
         return None
-    return name, json.dumps(arguments, ensure_ascii=False)
+    if not isinstance(name, str) or not name or not isinstance(read, dict):
+        return None
+    return name, json.dumps(read, ensure_ascii=False)
 
 
 def _for_template(message: Message) -> Message:

@@ -212,7 +212,10 @@ class Gateway:
             await exchange.unless_gone(_forward(exchange, episode.rules.others[agent], path, body))
             self._counts["calls", "forwarded"] += 1
             return
-        ask = exchange.dialect.read(body)
+        try:
+            ask = exchange.dialect.read(body)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise GatewayError(400, f"the body is malformed: {error!r}", code="invalid_request") from error
         if ask.model not in ("", self.model):
             raise GatewayError(
                 404,

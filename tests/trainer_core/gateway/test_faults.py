@@ -17,6 +17,7 @@ import pytest
 
 from tests.trainer_core.gateway.conftest import an_episode
 from tests.trainer_core.gateway.fake import FakeEngine, says
+from tests.trainer_core.gateway.families import family
 from trainer_core.gateway import Gateway, OtherModel
 from trainer_core.types import Sampling, StopReason, TrainingError
 
@@ -72,14 +73,35 @@ def test_what_is_no_request(serve: Serve, engine: FakeEngine, path: str, body: b
         ("temperature", "hot"), ("temperature", -1), ("top_p", 2), ("n", 0), ("n", 10**6), ("n", True),
         ("max_tokens", 0), ("max_tokens", 1.5), ("stop", 3), ("stop", [""]), ("seed", "x"), ("tools", [{}]),
         ("tools", [{"type": "web_search"}]), ("tool_choice", "nobody"), ("stop_token_ids", ["x"]),
+        ("stream_options", 3), ("response_format", "json"), ("tool_choice", {"function": 3}),
+        ("messages", [{"role": "assistant", "tool_calls": [{"function": 3}]}]),
         ("messages", [{"role": "robot", "content": "x"}]), ("messages", [{"role": "user", "content": 3}]),
         ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be(serve: Serve, engine: FakeEngine, key: str, value: Any) -> None:
     gateway = serve(engine)
-    answer = ask(gateway, an_episode(gateway).key(), {"messages": HI, key: value})
-    assert answer.status_code == 400 and key in answer.json()["error"]["message"]
+    answer = ask(gateway, an_episode(gateway).key(), {"messages": HI, "stream": True, key: value})
+    assert answer.status_code == 400 and answer.json()["error"]["code"] == "invalid_request"
+    assert not engine.requests
+
+
+def test_what_is_nested_too_deeply(serve: Serve, engine: FakeEngine) -> None:
+    gateway = serve(engine)
+    nested = b'{"a":' * 800 + b"1" + b"}" * 800
+    tools = b'[{"type": "function", "function": {"name": "f", "parameters": ' + nested + b"}}]"
+    body = b'{"messages": [{"role": "user", "content": "x"}], "tools": ' + tools + b"}"
+    answer = ask(gateway, an_episode(gateway).key(), body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "tools")
+
+
+def test_a_tool_call_is_an_object(serve: Serve) -> None:
+    tokenizer = family("qwen3")
+    for arguments, kind in (("[1]", "stop"), ('"x"', "stop"), ('{"a": 1}', "tool_calls")):
+        call = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
+        gateway = serve(FakeEngine(says(tokenizer, call)), tokenizer)
+        choice = ask(gateway, an_episode(gateway).key()).json()["choices"][0]
+        assert choice["finish_reason"] == kind
 
 
 def test_keys(serve: Serve, engine: FakeEngine) -> None:
