@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +17,7 @@ import transformers
 
 from trainer_core.algorithm.correction import Correction
 from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
+from trainer_core.backbone.recording import open_recorder, validation_table
 from trainer_core.backbone.rollouts import has_judge, make_gateway, single_turn, with_workflow
 from trainer_core.backbone.schedule import doubts, longest_response, schedule
 from trainer_core.config.load import resolved_yaml
@@ -35,7 +35,7 @@ from trainer_core.tracking.environment import write_environment
 from trainer_core.tracking.metrics import MetricsLog
 from trainer_core.tracking.services import SERVICES, Outside
 from trainer_core.types import Episode, Sampling, Task, TaskSplits, TrainingError
-from trainer_core.validation.files import MarkdownTable, ValidationRecord, validation_columns
+from trainer_core.validation.files import MarkdownTable, ValidationRecord
 from trainer_core.workflow.workflow import load_workflow
 
 if TYPE_CHECKING:
@@ -276,14 +276,8 @@ def open_run(
         metrics=metrics,
         service=_service(config, folder, say),
         validation_record=ValidationRecord(folder / "validation.jsonl", resume_step=validated),
-        validation_table=_validation_table(ajet, validated),
-        episodes=Recorder(
-            folder / "episodes",
-            tokenizer,
-            keeps=partial(_keeps_episodes, ajet, total_steps),
-            resume={"train": done, "validation": validated},
-            say=say,
-        ),
+        validation_table=validation_table(ajet, validated),
+        episodes=open_recorder(ajet, tokenizer, total_steps, done, validated, say),
         say=say,
         collected_ahead=checkpoint.ahead if checkpoint is not None and common.one_step_off_policy else (),
     )
@@ -387,17 +381,3 @@ def _service(config: Config, folder: Path, say: Callable[[str], None]) -> Outsid
     tree = config.ajet.model_dump(mode="json")
     project, experiment = config.ajet.project_name, config.ajet.experiment_name
     return Outside(name, lambda: SERVICES[name](project, experiment, tree, folder), say)
-
-
-def _keeps_episodes(ajet: Ajet, total_steps: int, step: int) -> bool:
-    """True if the episodes of a training step are recorded."""
-    common = ajet.trainer_common
-    is_validated = common.test_freq > 0 and step % common.test_freq == 0
-    return common.save_trajectory_as_json_file or is_validated or step in (1, total_steps)
-
-
-def _validation_table(ajet: Ajet, done: int | None) -> MarkdownTable | None:
-    path = ajet.trainer_common.val_print_to_markdown_file_path
-    if path is None:
-        return None
-    return MarkdownTable(Path(path), validation_columns(ajet.trainer_common.val_pass_n), resume_step=done)
