@@ -1,9 +1,8 @@
 """The model behind an agent: an HTTP server that speaks OpenAI's, Anthropic's and vLLM's protocols, and keeps
 every call token for token.
 
-    client → server.py (HTTP, keys) → dialects/ (a body → Ask) → answering.py (prompt → engine → Answer)
-                                                                    ↓                 ↓
-                                              chat_format.py (messages ↔ ids)   recording.py (calls)
+    client → server.py, exchange.py (HTTP, keys) → dialects/ (a body → Ask)
+           → answering.py (prompt → engine → Answer) → recording.py (calls); chat_format.py (messages ↔ ids)
 """
 
 from trainer_core.gateway.recording import EpisodeRules as EpisodeRules

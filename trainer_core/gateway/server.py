@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import hashlib
 import logging
 import socket
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from types import ModuleType, TracebackType
+from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 import orjson
@@ -23,18 +22,16 @@ import orjson
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway.answering import Answerer, added
 from trainer_core.gateway.ask import Answer, Ask, Delta, GatewayError, Said
-from trainer_core.gateway.dialects import DIALECTS, Dialect, Stream, chat, messages
+from trainer_core.gateway.dialects import DIALECTS, Stream, chat, messages
+from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.keys import Keys
 from trainer_core.gateway.recording import EpisodeRules, OpenEpisode, OtherModel
 from trainer_core.types import TrainingError
 
 _log = logging.getLogger(__name__)
-_LARGEST_BODY = 64 * 2**20
-_BODY_S = 60.0
 _START_S = 60.0
 _STOP_S = 10.0
 _OTHER_S = 1800.0
-_EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
 class Gateway:
@@ -142,7 +139,7 @@ class Gateway:
         path = scope["path"].rstrip("/")
         if path.startswith("/v1/v1/"):
             path = path.removeprefix("/v1")  # Anthropic's SDKs add /v1 to a base_url that has it
-        exchange = _Exchange(scope, receive, send, DIALECTS.get(path, chat))
+        exchange = Exchange(scope, receive, send, DIALECTS.get(path, chat))
         try:
             if scope["method"] == "GET":
                 await self._get(path, exchange)
@@ -160,14 +157,14 @@ class Gateway:
         except GatewayError as error:
             self._counts["errors", error.code or str(error.status)] += 1
             await exchange.fail(error)
-        except _GoneError:
+        except ClientGoneError:
             self._counts["errors", "client_gone"] += 1
         except Exception as error:  # noqa: BLE001  # whatever it is, the client gets an answer
             _log.exception("a request to %s failed", path)
             self._counts["errors", "unexpected"] += 1
             await exchange.fail(GatewayError(500, f"{type(error).__name__}: {error}", code="unexpected"))
 
-    async def _get(self, path: str, exchange: _Exchange) -> None:
+    async def _get(self, path: str, exchange: Exchange) -> None:
         if path == "/health":
             await exchange.json({"status": "held" if self._is_held else "ok"})
         elif path == "/metrics":
@@ -198,12 +195,12 @@ class Gateway:
             ]
         return "\n".join([*lines, ""]).encode()
 
-    async def _count_tokens(self, exchange: _Exchange) -> None:
+    async def _count_tokens(self, exchange: Exchange) -> None:
         episode, _ = self._keys.owner(exchange.api_key())
         ask = messages.read({"max_tokens": 1, **await exchange.body()})
         await exchange.json({"input_tokens": self._answerer.count(episode, ask)})
 
-    async def _post(self, path: str, exchange: _Exchange) -> None:
+    async def _post(self, path: str, exchange: Exchange) -> None:
         episode, agent = self._keys.owner(exchange.api_key())
         if self._is_held:
             raise GatewayError(429, "the weights are being changed; try again", code="held", retry_after=1)
@@ -236,7 +233,7 @@ class Gateway:
             await exchange.whole(200, written, self._answerer.headers(episode, ask))
         self._counts["calls", path] += 1
 
-    async def _stream(self, exchange: _Exchange, answering: _Answering, body: Mapping[str, Any]) -> None:
+    async def _stream(self, exchange: Exchange, answering: _Answering, body: Mapping[str, Any]) -> None:
         answer_id = uuid.uuid4().hex
         stream = exchange.dialect.stream(answering.ask, body, answer_id, int(time.time()), self.model)
         await exchange.unless_gone(answering.into(exchange, stream, answer_id))
@@ -255,7 +252,7 @@ class _Answering:
     async def whole(self) -> Answer:
         return await self._answerer.answer(self._episode, self._agent, self.ask, **self._more)
 
-    async def into(self, exchange: _Exchange, stream: Stream, answer_id: str) -> None:
+    async def into(self, exchange: Exchange, stream: Stream, answer_id: str) -> None:
         """Send deltas as they come. Until the first token is drawn, an error has a status of its own."""
         deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
         task = asyncio.ensure_future(
@@ -296,7 +293,7 @@ def _and(said: Said, delta: Delta) -> Said:
     return Said(said.content + delta.content, said.reasoning + delta.reasoning)
 
 
-async def _forward(exchange: _Exchange, other: OtherModel, path: str, body: Mapping[str, Any]) -> None:
+async def _forward(exchange: Exchange, other: OtherModel, path: str, body: Mapping[str, Any]) -> None:
     """Have another model answer; nothing is recorded."""
     import httpx
 
@@ -313,127 +310,3 @@ async def _forward(exchange: _Exchange, other: OtherModel, path: str, body: Mapp
     except httpx.HTTPError as error:
         message = f"the other model at {other.base_url} failed: {type(error).__name__}: {error}"
         raise GatewayError(502, message, code="other_model_failed") from error
-
-
-class _GoneError(Exception):
-    """The client has hung up."""
-
-
-class _Exchange:
-    """One request and what is sent back, on ASGI."""
-
-    def __init__(
-        self, scope: Mapping[str, Any], receive: Any, send: Any, dialect: Dialect | ModuleType
-    ) -> None:
-        self.dialect: Any = dialect
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._receive = receive
-        self._send = send
-        self._raw = b""
-        self._is_stream = False
-
-    def api_key(self) -> str:
-        header = self._headers.get(b"x-api-key") or self._headers.get(b"authorization", b"")
-        return header.decode("latin-1").removeprefix("Bearer ").strip()
-
-    def is_repeated(self) -> bool:
-        """True if the client's SDK says that it has sent this before."""
-        return self._headers.get(b"x-stainless-retry-count", b"0") != b"0"
-
-    def name(self, path: str) -> bytes:
-        """What makes two requests the same one."""
-        key = self._headers.get(b"idempotency-key") or self._raw
-        return hashlib.blake2b(path.encode() + self.api_key().encode() + key, digest_size=16).digest()
-
-    async def body(self) -> dict[str, Any]:
-        """The body as an object.
-
-        Raises:
-            GatewayError: it is none, too large, or does not come.
-        """
-        parts, size = [], 0
-        try:
-            async with asyncio.timeout(_BODY_S):
-                while True:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise _GoneError
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > _LARGEST_BODY:
-                        raise GatewayError(
-                            413, f"the body is larger than {_LARGEST_BODY} bytes", code="too_large"
-                        )
-                    if not message.get("more_body"):
-                        break
-        except TimeoutError:
-            raise GatewayError(408, f"the body did not come within {_BODY_S:.0f} s", code="timeout") from None
-        self._raw = b"".join(parts)
-        try:
-            body = orjson.loads(self._raw)
-        except ValueError as error:
-            raise GatewayError(400, f"the body is not JSON: {error}", code="invalid_json") from None
-        if not isinstance(body, dict):
-            raise GatewayError(400, "the body must be a JSON object", code="invalid_json")
-        return body
-
-    async def unless_gone(self, answering: Any) -> Any:
-        """Wait for an answer; a client that hangs up cancels it.
-
-        Raises:
-            _GoneError: it did.
-        """
-        task = asyncio.ensure_future(answering)
-        gone = asyncio.ensure_future(self._receive())
-        try:
-            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise _GoneError
-            return task.result()
-        except asyncio.CancelledError:
-            if task.cancelled():  # by the end of its episode
-                raise GatewayError(
-                    401, "the episode of this api_key has ended", code="episode_ended"
-                ) from None
-            raise
-        finally:
-            task.cancel()
-            gone.cancel()
-
-    async def json(self, value: Any) -> None:
-        await self.whole(200, orjson.dumps(value), {})
-
-    async def whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        named = {"content-type": "application/json", **headers, "content-length": str(len(body))}
-        await self._start(status, named)
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def begin(self, first: bytes, headers: Mapping[str, str]) -> None:
-        self._is_stream = True
-        await self._start(200, {**_EVENTS, **headers})
-        await self.more(first)
-
-    async def more(self, part: bytes, *, last: bool = False) -> None:
-        if part or last:
-            await self._send({"type": "http.response.body", "body": part, "more_body": not last})
-
-    async def relay(self, status: int, content_type: str, parts: AsyncIterator[bytes]) -> None:
-        self._is_stream = True
-        await self._start(status, {"content-type": content_type})
-        async for part in parts:
-            await self.more(part)
-        await self.more(b"", last=True)
-
-    async def _start(self, status: int, headers: Mapping[str, str]) -> None:
-        raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
-
-    async def fail(self, error: GatewayError) -> None:
-        """Send an error; in a stream that has begun, as its last event."""
-        body = orjson.dumps(self.dialect.error(error))
-        if self._is_stream:
-            name = b"event: error\n" if self.dialect is messages else b""
-            await self.more(name + b"data: " + body + b"\n\n", last=True)
-            return
-        told = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-        await self.whole(error.status, body, told)

@@ -275,7 +275,7 @@ def test_stop_texts(serve: Serve, engine: FakeEngine) -> None:
 def test_a_slow_body_and_a_slow_reader(
     serve: Serve, engine: FakeEngine, tokenizer: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("trainer_core.gateway.server._BODY_S", 0.3)
+    monkeypatch.setattr("trainer_core.gateway.exchange._BODY_S", 0.3)
     engine.say = says(tokenizer, "x" * 3000)
     gateway = serve(engine)
     episode = an_episode(gateway, max_tokens=3500)
