@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from monitors.launch import find_attempt
 from monitors.tmux import Session
-from tests.monitors.tmux_world import until
+from tests.monitors.tmux_world import shell_is_back, until
 
 
 async def command(module: str, *arguments: str) -> tuple[int, str]:
@@ -88,6 +89,9 @@ async def test_something_typed_after_a_supervised_command(tmp_path: Path) -> Non
     await command("wait", "ajet_s", "30")
     session = Session.find("ajet_s")
     assert session is not None
+    files = find_attempt(session.name, session.socket)
+    assert files is not None
+    await shell_is_back(files)
     session.type_line("sleep 30")
     assert (await command("wait", "ajet_s", "3"))[0] == 0
 

@@ -19,7 +19,7 @@ from monitors.launch import SUPERVISOR, kill_leftovers, launch, stop, write_scri
 from monitors.processes import members_of_attempt, process_table, read_process, uptime
 from monitors.tmux import Session
 from monitors.wait import Waiter, WakeReason
-from tests.monitors.tmux_world import ending, log_shows, python, spec_for, start, until
+from tests.monitors.tmux_world import ending, log_shows, python, shell_is_back, spec_for, start, until
 
 
 @pytest.fixture
@@ -189,6 +189,7 @@ async def test_typing_the_line_twice_launches_once(folder: Path) -> None:
     session.type_line(line)
     launch(spec_for(folder, "echo run >> runs; sleep 0.5"))
     await ending(files)
+    await shell_is_back(files)
     session.type_line(f"{line}; echo typed > typed")
     await until(lambda: (folder.parent / "typed").exists(), "the second run of the script")
     assert (folder.parent / "runs").read_text() == "run\n"

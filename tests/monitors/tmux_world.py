@@ -11,6 +11,7 @@ from pathlib import Path
 
 from monitors.files import AttemptFiles, Exit
 from monitors.launch import LaunchSpec, launch
+from monitors.processes import read_process
 from monitors.tmux import Session
 from monitors.wait import Waiter, Wake, WakeReason
 
@@ -51,6 +52,14 @@ async def until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < give_up, f"waited in vain for {what}"
         await asyncio.sleep(0.02)
+
+
+async def shell_is_back(files: AttemptFiles) -> None:
+    """Wait until what showed the attempt in the pane is gone; until then it takes what is typed."""
+    info = files.supervisor()
+    assert info is not None and info.front_pid is not None
+    front = info.front_pid
+    await until(lambda: read_process(front) is None, "the shell in the pane")
 
 
 async def log_shows(files: AttemptFiles, text: str) -> Wake:
