@@ -20,7 +20,8 @@ from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, GatewayError, Said, refuse
 from trainer_core.gateway.chat_format import chat_format
 from trainer_core.gateway.history import keys_of
-from trainer_core.gateway.recording import Ids, OpenEpisode, RecordedCall
+from trainer_core.gateway.recording import OpenEpisode, RecordedCall
+from trainer_core.ids import Ids
 from trainer_core.types import Sampling, StopReason, TrainingError
 
 _KEPT_BEGINNINGS = 512
@@ -81,7 +82,8 @@ class Answerer:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(task.cancel)
 
-        started = episode.begin(agent, cancel)
+        calls = episode.recall(repeats) if repeats else None
+        started = episode.begin(cancel, is_repeated=calls is not None)
         try:
             try:
                 found = [
@@ -89,7 +91,6 @@ class Answerer:
                 ]
             except (RecursionError, orjson.JSONEncodeError) as error:
                 raise refuse("tools" if ask.tools else "messages", f"nested too deeply ({error})") from error
-            calls = episode.recall(repeats) if repeats else None
             if calls is None:
                 calls, generations = await self._generate(episode, agent, ask, found, started, on_delta)
             else:

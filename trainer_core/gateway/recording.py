@@ -20,9 +20,8 @@ from trainer_core.engine.protocols import Generation
 from trainer_core.gateway.ask import GatewayError
 from trainer_core.gateway.history import History
 from trainer_core.gateway.keys import Keys
+from trainer_core.ids import Ids, shared_beginning
 from trainer_core.types import Call, FinishReason, Sampling, StopReason
-
-Ids = np.ndarray[Any, np.dtype[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -119,6 +118,7 @@ class OpenEpisode:
     ) -> None:
         self.rules = rules
         self.calls = 0
+        """That were answered."""
         self.tokens = 0
         self.in_flight = 0
         self.last_activity = time.monotonic()
@@ -151,8 +151,9 @@ class OpenEpisode:
         """The conversations of an agent."""
         return self._histories.setdefault(agent, History())
 
-    def begin(self, agent: str, cancel: Callable[[], None]) -> float:
-        """Count a call that has come; `cancel` ends it. Returns the seconds since the episode began.
+    def begin(self, cancel: Callable[[], None], *, is_repeated: bool) -> float:
+        """A request has come; `cancel` ends it. Returns the seconds since the episode began. One that is
+        repeated gets what there is, and is no further call.
 
         Raises:
             GatewayError: the episode is over, or has made all its calls.
@@ -160,14 +161,14 @@ class OpenEpisode:
         with self._lock:
             if self.is_closed:
                 raise GatewayError(401, "the episode of this api_key has ended", code="episode_ended")
-            if self.rules.max_calls is not None and self.calls >= self.rules.max_calls:
+            most = self.rules.max_calls
+            if not is_repeated and most is not None and self.calls + self.in_flight >= most:
                 self._stop = StopReason.TURNS
                 raise GatewayError(
                     400,
-                    f"this episode has made all its {self.rules.max_calls} calls",
+                    f"this episode has made all its {most} calls",
                     code="max_calls_reached",
                 )
-            self.calls += 1
             self.in_flight += 1
             self._cancels.add(cancel)
             self.last_activity = time.monotonic()
@@ -207,7 +208,7 @@ class OpenEpisode:
         """Keep the answers to one prompt. `base`: the call it goes on from, if that is known."""
         ids = np.asarray(prompt, np.int32)
         base = base or self._last.get(agent)
-        shared = 0 if base is None else _common(base.tokens(), ids)
+        shared = 0 if base is None else shared_beginning(base.tokens(), ids)
         base, new_ids = (base, ids[shared:].copy()) if shared else (None, ids)
         seconds = time.monotonic() - self._began - started
         made = tuple(
@@ -228,6 +229,7 @@ class OpenEpisode:
         with self._lock:
             if self.is_closed:
                 raise GatewayError(401, "the episode of this api_key has ended", code="episode_ended")
+            self.calls += 1
             self._recorded += made
             self._last[agent] = made[-1]
             self.tokens += sum(len(each.completion) for each in made)
@@ -277,10 +279,3 @@ def _call(recorded: RecordedCall, prompt: tuple[int, ...], completion: tuple[int
         recorded.started,
         recorded.seconds,
     )
-
-
-def _common(left: Ids, right: Ids) -> int:
-    """Length of the longest common beginning."""
-    length = min(len(left), len(right))
-    differ = left[:length] != right[:length]
-    return int(differ.argmax()) if differ.any() else length

@@ -16,12 +16,12 @@ import numpy as np
 import zstandard
 from pydantic import TypeAdapter
 
+from trainer_core.ids import Ids, shared_beginning
 from trainer_core.types import Call, Episode
 
 _LENGTH = struct.Struct("<I")
 _IDS, _LOGPROBS = np.dtype("<i4"), np.dtype("<f4")
 _EPISODE = TypeAdapter(Episode)
-Ids = np.ndarray[Any, np.dtype[np.int32]]
 
 
 def encode(episode: Episode) -> bytes:
@@ -123,17 +123,11 @@ def shared_beginnings(calls: SequenceOf[Call]) -> list[tuple[int | None, int]]:
         after, kept = None, 0
         for number in reversed(range(len(whole))):
             if len(whole[number]) > kept < len(prompt):  # it could be longer
-                shared = _shared(prompt, whole[number])
+                shared = shared_beginning(prompt, whole[number])
                 after, kept = (number, shared) if shared > kept else (after, kept)
         found.append((after, kept))
         whole.append(np.concatenate((prompt, np.array(call.completion_ids, _IDS))))
     return found
-
-
-def _shared(first: Ids, second: Ids) -> int:
-    length = min(len(first), len(second))
-    different = first[:length] != second[:length]
-    return int(different.argmax()) if different.any() else length
 
 
 def _plain(value: Any) -> Any:

@@ -163,6 +163,9 @@ def test_limits_of_an_episode(serve: Serve, tokenizer: Any) -> None:
     episode = an_episode(gateway, max_calls=1, max_tokens=7)
     answer = ask(gateway, episode.key(), {"messages": HI, "max_tokens": 50}).json()["choices"][0]
     assert answer["finish_reason"] == "length"
+    retry = {"messages": HI, "max_tokens": 50}
+    again = ask(gateway, episode.key(), retry, headers={"x-stainless-retry-count": "1"})
+    assert again.status_code == 200, "a repeated request is no further call"
     refused = ask(gateway, episode.key())
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "max_calls_reached")
     assert episode.close().stop_reason is StopReason.TURNS
