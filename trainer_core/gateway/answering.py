@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
-import time
-import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +14,9 @@ import numpy as np
 import orjson
 
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
-from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, GatewayError, Said, refuse
+from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, GatewayError, Message, Said, refuse
 from trainer_core.gateway.chat_format import chat_format
-from trainer_core.gateway.history import keys_of
+from trainer_core.gateway.history import name_of, names_of
 from trainer_core.gateway.recording import OpenEpisode, RecordedCall
 from trainer_core.ids import Ids
 from trainer_core.types import Sampling, StopReason, TrainingError
@@ -33,20 +30,19 @@ _DRAWN_BETWEEN_DELTAS = 1.1
 @dataclass(frozen=True)
 class _Prompt:
     ids: list[int]
-    keys: list[Hashable]
-    """Of the conversation's messages; empty where there is none."""
-    base: RecordedCall | None
+    name: bytes = b""
+    """Of the conversation, see `history`."""
+    base: RecordedCall | None = None
 
 
 class Answerer:
     """Answers one request at a time, for as many at once as come; all in one event loop."""
 
-    def __init__(self, engine: InferenceEngine, tokenizer: Any, model: str, max_model_len: int) -> None:
+    def __init__(self, engine: InferenceEngine, tokenizer: Any, max_model_len: int) -> None:
         """`tokenizer`: no other thread's."""
         self._engine = engine
         self._tokenizer = tokenizer
         self._format = chat_format(tokenizer)
-        self._model = model
         self._max_model_len = max_model_len
         self._vocabulary = len(tokenizer)
         self._longest_token = max(map(len, tokenizer.get_vocab()), default=1)
@@ -58,133 +54,115 @@ class Answerer:
         episode: OpenEpisode,
         agent: str,
         ask: Ask,
+        request: bytes,
         *,
-        repeats: bytes = b"",
-        remember_as: bytes = b"",
-        answer_id: str = "",
+        is_repeated: bool,
         on_delta: Callable[[Delta], None] | None = None,
     ) -> Answer:
         """
         Args:
-            repeats: an earlier request that this one repeats, if the client says so; what that was answered
-            with is answered again.
-            remember_as: the name of this request, if it should be repeated.
+            request: its name.
+            is_repeated: the client says that it has sent the request before; what that was answered with is
+            answered again.
             on_delta: told what has been added to a choice, as soon as it is.
 
         Raises:
             GatewayError: there is no answer.
         """
-        task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        assert task is not None
-
-        def cancel() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(task.cancel)
-
-        calls = episode.recall(repeats) if repeats else None
-        started = episode.begin(cancel, is_repeated=calls is not None)
-        try:
+        calls = episode.answered.pop(request, None) if is_repeated else None
+        with episode.asking(is_repeated=calls is not None) as started:
             try:
-                found = [
-                    self._prompt(episode, agent, ask, place) for place in range(max(1, len(ask.prompts)))
-                ]
+                prompts = self._prompts(episode, agent, ask)
             except (RecursionError, orjson.JSONEncodeError) as error:
                 raise refuse("tools" if ask.tools else "messages", f"nested too deeply ({error})") from error
+            reader = _Reader(self, prompts[0], ask, on_delta) if on_delta else None
             if calls is None:
-                calls, generations = await self._generate(episode, agent, ask, found, started, on_delta)
+                requests = [self._request(episode, agent, ask, each.ids, reader) for each in prompts]
+                drawn = await self._draw(episode, requests)
+                calls = [
+                    call
+                    for prompt, answers in zip(prompts, drawn, strict=True)
+                    for call in episode.record(agent, prompt.base, prompt.ids, answers, started)
+                ]
+                generations = [each for answers in drawn for each in answers]
             else:
                 generations = [call.generation() for call in calls]
-            if remember_as:
-                episode.remember(remember_as, calls)
-        finally:
-            episode.end(cancel)
-        choices = [self._choice(each, found[place // ask.n], ask) for place, each in enumerate(generations)]
-        if ask.messages:
-            for choice, call in zip(choices, calls, strict=True):
-                said = keys_of([choice.said.message()], ())[1:]
-                episode.history(agent).add([*found[0].keys, *said], call)
-        return Answer(
-            answer_id or uuid.uuid4().hex,
-            int(time.time()),
-            self._model,
-            [each.ids for each in found],
-            choices,
-            self._text_of,
-        )
+            episode.answered[request] = calls
+        choices = [
+            Choice(each, self.read(each.ids, prompts[place // ask.n].ids, ask))
+            for place, each in enumerate(generations)
+        ]
+        for place, (choice, call) in enumerate(zip(choices, calls, strict=True)):
+            if ask.messages:
+                (name,) = names_of([choice.said.message()], prompts[0].name)
+                episode.after[agent][name] = call
+            if reader:
+                reader.tell(place, choice.said, is_whole=True)
+        return Answer([each.ids for each in prompts], choices, self._text_of)
 
-    def count(self, episode: OpenEpisode, ask: Ask) -> int:
-        """Tokens of a conversation."""
-        return len(self._render(episode, ask))
-
-    async def _generate(
-        self,
-        episode: OpenEpisode,
-        agent: str,
-        ask: Ask,
-        prompts: Sequence[_Prompt],
-        started: float,
-        on_delta: Callable[[Delta], None] | None,
-    ) -> tuple[tuple[RecordedCall, ...], list[Generation]]:
-        reader = _Reader(self, prompts[0], ask, on_delta) if on_delta else None
-        requests = [self._request(episode, agent, ask, each.ids, reader) for each in prompts]
+    async def _draw(self, episode: OpenEpisode, requests: Sequence[Request]) -> list[list[Generation]]:
         try:
-            answered = await asyncio.gather(*map(self._engine.generate, requests))
-        except TrainingError as error:
-            episode.stopped(StopReason.FAILED, str(error))
-            raise GatewayError(503, f"the engine failed: {error}", code="engine_failed") from error
-        except GatewayError:
-            raise
+            return await asyncio.gather(*map(self._engine.generate, requests))
         except Exception as error:
-            episode.stopped(StopReason.FAILED, f"{type(error).__name__}: {error}")
-            raise GatewayError(500, f"{type(error).__name__}: {error}", code="engine_failed") from error
-        calls: tuple[RecordedCall, ...] = ()
-        for prompt, generations in zip(prompts, answered, strict=True):
-            calls += episode.record(agent, prompt.base, prompt.ids, generations, started)
-        return calls, [each for generations in answered for each in generations]
+            is_known = isinstance(error, TrainingError)
+            why = str(error) if is_known else f"{type(error).__name__}: {error}"
+            episode.stopped(StopReason.FAILED, why)
+            status, message = (503, f"the engine failed: {why}") if is_known else (500, why)
+            raise GatewayError(status, message, code="engine_failed") from error
 
-    def _prompt(self, episode: OpenEpisode, agent: str, ask: Ask, place: int) -> _Prompt:
-        if ask.prompts:
-            given = ask.prompts[place]
-            self._check_characters(episode, len(given) if isinstance(given, str) else 0)
-            ids = self._encode(given) if isinstance(given, str) else list(given)
-            if outside := [
-                n for n in (min(ids, default=0), max(ids, default=0)) if not 0 <= n < self._vocabulary
-            ]:
-                raise refuse("token_ids", f"{outside[0]} is not among this model's {self._vocabulary} tokens")
-            return self._checked(episode, _Prompt(ids, [], None))
-        keys = keys_of(ask.messages, ask.tools)
-        depth, base = episode.history(agent).find(keys)
-        if base is not None:
-            new = ask.messages[depth - 1 :]
-            extended = (
-                self._format.extend(base.prompt().tolist(), base.completion.tolist(), new, ask.tools)
-                if new
-                else None
-            )
-            if extended is not None:
-                episode.counts["continued"] += 1
-                return self._checked(episode, _Prompt(extended, keys, base))
-        episode.counts["not_continued" if base is not None else "begun"] += 1
-        return self._checked(episode, _Prompt(self._render(episode, ask), keys, None))
+    def _prompts(self, episode: OpenEpisode, agent: str, ask: Ask) -> list[_Prompt]:
+        """What the engine is given, if it fits."""
+        if ask.messages:
+            prompts = [self._conversation(episode, agent, ask)]
+        else:
+            prompts = [_Prompt(self._ids(episode, given)) for given in ask.prompts]
+        for length in (len(each.ids) for each in prompts):
+            if not length:
+                raise GatewayError(400, "the prompt has no tokens", code="invalid_request")
+            if length >= self._max_model_len:
+                raise self._too_long(episode, str(length))
+        return prompts
 
-    def _render(self, episode: OpenEpisode, ask: Ask) -> list[int]:
+    def _ids(self, episode: OpenEpisode, given: str | Sequence[int]) -> list[int]:
+        if isinstance(given, str):
+            self._check_characters(episode, len(given))
+            return list(self._tokenizer.encode(given, add_special_tokens=False))
+        for extreme in (min(given, default=0), max(given, default=0)):
+            if not 0 <= extreme < self._vocabulary:
+                raise refuse("token_ids", f"{extreme} is not among this model's {self._vocabulary} tokens")
+        return list(given)
+
+    def _conversation(self, episode: OpenEpisode, agent: str, ask: Ask) -> _Prompt:
+        names = names_of(ask.messages, name_of(ask.tools))
+        after = episode.after[agent]
+        known = next((place for place in reversed(range(len(names))) if names[place] in after), None)
+        extended = base = None
+        if known is not None:
+            base = after[names[known]]
+            if new := ask.messages[known + 1 :]:
+                self._check_characters(episode, _characters(new))
+                before = base.prompt().tolist(), base.completion.tolist()
+                extended = self._format.extend(*before, new, ask.tools)
+        if extended is None:
+            episode.counts["begun" if base is None else "not_continued"] += 1
+            return _Prompt(self.render(episode, ask), names[-1])
+        episode.counts["continued"] += 1
+        return _Prompt(extended, names[-1], base)
+
+    def render(self, episode: OpenEpisode, ask: Ask) -> list[int]:
         """A conversation from its beginning; the episodes of a group begin alike."""
-        written = hashlib.blake2b(orjson.dumps([ask.messages, ask.tools]), digest_size=16).digest()
-        if (known := self._beginnings.get(written)) is not None:
-            self._beginnings.move_to_end(written)
+        name = name_of([ask.messages, ask.tools])
+        if (known := self._beginnings.get(name)) is not None:
+            self._beginnings.move_to_end(name)
             return known.tolist()
-        self._check_characters(episode, sum(len(message["content"]) for message in ask.messages))
+        self._check_characters(episode, _characters(ask.messages))
         try:
             ids = self._format.render(ask.messages, ask.tools)
         except Exception as error:  # templates are programs of their own and raise what they like
-            raise GatewayError(
-                400,
-                f"the model's chat template cannot write these messages: {type(error).__name__}: {error}",
-                code="template_failed",
-                param="messages",
-            ) from error
-        self._beginnings[written] = np.asarray(ids, np.int32)
+            told = f"{type(error).__name__}: {error}"
+            message = f"the model's chat template cannot write these messages: {told}"
+            raise GatewayError(400, message, code="template_failed", param="messages") from error
+        self._beginnings[name] = np.asarray(ids, np.int32)
         if len(self._beginnings) > _KEPT_BEGINNINGS:
             self._beginnings.popitem(last=False)
         return ids
@@ -193,31 +171,18 @@ class Answerer:
         text: str = self._tokenizer.decode([token])
         return text, tuple(text.encode())
 
-    def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
-        return ids
-
     def _check_characters(self, episode: OpenEpisode, characters: int) -> None:
         """Refuse what cannot fit before it is encoded, which takes seconds for megabytes."""
         if characters > self._max_model_len * self._longest_token:
             raise self._too_long(episode, f"more than {characters // self._longest_token}")
 
-    def _checked(self, episode: OpenEpisode, prompt: _Prompt) -> _Prompt:
-        if not prompt.ids:
-            raise GatewayError(400, "the prompt has no tokens", code="invalid_request")
-        if len(prompt.ids) >= self._max_model_len:
-            raise self._too_long(episode, str(len(prompt.ids)))
-        return prompt
-
     def _too_long(self, episode: OpenEpisode, tokens: str) -> GatewayError:
         episode.stopped(StopReason.CONTEXT)
-        return GatewayError(
-            400,
-            f"This model's maximum context length is {self._max_model_len} tokens, but "
-            f"the messages have {tokens}; prompt is too long",
-            code="context_length_exceeded",
-            param="messages",
+        message = (
+            f"This model's maximum context length is {self._max_model_len} tokens, but the messages have "
+            f"{tokens}; prompt is too long"
         )
+        return GatewayError(400, message, code="context_length_exceeded", param="messages")
 
     def _request(
         self, episode: OpenEpisode, agent: str, ask: Ask, ids: list[int], reader: _Reader | None
@@ -231,12 +196,12 @@ class Answerer:
             ids,
             self._sampling(episode, ask),
             limit,
-            stop_ids=(*self._format.stop_ids, *ask.stop_ids) if ask.messages else ask.stop_ids,
+            stop_ids=(*(self._format.stop_ids if ask.messages else ()), *ask.stop_ids),
             n=ask.n,
             seed=seed,
             session=(*rules.session, agent, place),
             top_logprobs=ask.top_logprobs,
-            stop_texts=ask.stop,
+            stop_texts=tuple(ask.stop),
             on_token=reader.drawn if reader else None,
         )
 
@@ -244,17 +209,14 @@ class Answerer:
         rules = episode.rules
         if not rules.client_sampling:
             return rules.sampling
-        asked: dict[str, Any] = {"temperature": ask.temperature, "top_p": ask.top_p, "top_k": ask.top_k}
-        return replace(rules.sampling, **{name: value for name, value in asked.items() if value is not None})
+        asked = ask.model_dump(include={"temperature", "top_p", "top_k"}, exclude_none=True)
+        return replace(rules.sampling, **asked)
 
     def headers(self, episode: OpenEpisode, ask: Ask) -> dict[str, str]:
         """What a client is told about how its tokens are drawn."""
         used, whose = self._sampling(episode, ask), "client" if episode.rules.client_sampling else "training"
         words = f"{whose}; temperature={used.temperature:g} top_p={used.top_p:g} top_k={used.top_k}"
         return {"x-ajet-sampling": words} | ({"x-ajet-unmet": ", ".join(ask.unmet)} if ask.unmet else {})
-
-    def _choice(self, generation: Generation, prompt: _Prompt, ask: Ask) -> Choice:
-        return Choice(generation, self.read(generation.ids, prompt.ids, ask))
 
     def read(self, ids: Sequence[int], prompt: Sequence[int], ask: Ask, *, is_whole: bool = True) -> Said:
         """What the tokens say, up to a stop text."""
@@ -289,35 +251,37 @@ class _Reader:
     def _take(self, index: int, token: int) -> None:
         ids = self._ids[index]
         ids.append(token)
-        if len(ids) < self._next[index]:
-            return
-        self._next[index] = max(len(ids) + 1, int(len(ids) * _DRAWN_BETWEEN_DELTAS))
-        told = self._told[index]
-        said = self._answerer.read(ids, self._prompt.ids, self._ask, is_whole=False)
-        if delta := added(index, told, said, self._ask):
-            self._told[index] = replace(
-                told, content=told.content + delta.content, reasoning=told.reasoning + delta.reasoning
-            )
-            self._on_delta(delta)
+        if len(ids) >= self._next[index]:
+            self._next[index] = max(len(ids) + 1, int(len(ids) * _DRAWN_BETWEEN_DELTAS))
+            said = self._answerer.read(ids, self._prompt.ids, self._ask, is_whole=False)
+            self.tell(index, said, is_whole=False)
+
+    def tell(self, index: int, said: Said, *, is_whole: bool) -> None:
+        """Tell what `said` has beyond what was told. Before the end, what may still turn out to be part of
+        something else is held back: half a character, the beginning of a stop text or of a tag, white
+        space."""
+        told, texts = self._told[index], [said.content, said.reasoning]
+        if not is_whole:
+            texts = [_settled(text, self._ask.stop) for text in texts]
+        content, reasoning = (
+            text[len(before) :] if text.startswith(before) else ""
+            for text, before in zip(texts, (told.content, told.reasoning), strict=True)
+        )
+        if content or reasoning:
+            self._told[index] = Said(told.content + content, told.reasoning + reasoning)
+            self._on_delta(Delta(index, content, reasoning))
 
 
-def added(index: int, told: Said, said: Said, ask: Ask, *, final: bool = False) -> Delta | None:
-    """What `said` has beyond what was told. Before the end, what may still turn out to be part of something
-    else is held back: half a character, the beginning of a stop text or of a tag, white space."""
-    content, reasoning = said.content, said.reasoning
-    if not final:
-        content, reasoning = _settled(content, ask), _settled(reasoning, ask)
-    new_content = content[len(told.content) :] if content.startswith(told.content) else ""
-    new_reasoning = reasoning[len(told.reasoning) :] if reasoning.startswith(told.reasoning) else ""
-    return Delta(index, new_content, new_reasoning) if new_content or new_reasoning else None
+def _characters(messages: Sequence[Message]) -> int:
+    return sum(len(message["content"]) for message in messages)
 
 
-def _settled(text: str, ask: Ask) -> str:
+def _settled(text: str, stops: Sequence[str]) -> str:
     text = text.rstrip("\ufffd").rstrip()
     tag = text.rfind("<")
     if tag >= 0 and ">" not in text[tag:]:
         text = text[:tag].rstrip()
-    for stop in ask.stop:
+    for stop in stops:
         for length in range(min(len(stop) - 1, len(text)), 0, -1):
             if text.endswith(stop[:length]):
                 text = text[:-length]

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from trainer_core.engine.protocols import Generation
 from trainer_core.types import FinishReason
-
-if TYPE_CHECKING:
-    from trainer_core.engine.protocols import Generation
 
 Message = dict[str, Any]
 """In OpenAI's chat form, with its content as one text."""
 
 
+@dataclass(eq=False)
 class GatewayError(Exception):
     """A request that is not answered; every dialect has a form for it that its SDKs understand."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str | None = None,
-        param: str | None = None,
-        retry_after: int | None = None,
-    ) -> None:
-        """`status`: of HTTP; SDKs try 408, 409, 429 and 5xx again. `retry_after`: in seconds."""
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.param = param
-        self.retry_after = retry_after
+    status: int
+    """Of HTTP; SDKs try 408, 409, 429 and 5xx again."""
+    message: str
+    code: str
+    param: str | None = None
+    retry_after: int | None = None
+    """In seconds."""
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def refuse(param: str, why: str) -> GatewayError:
@@ -40,9 +36,18 @@ def refuse(param: str, why: str) -> GatewayError:
     return GatewayError(400, f"{param}: {why}", code="invalid_request", param=param)
 
 
-@dataclass(frozen=True)
-class Ask:
+def episode_ended() -> GatewayError:
+    """401: the api_key was one."""
+    return GatewayError(401, "the episode of this api_key has ended", code="episode_ended")
+
+
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class Ask(BaseModel):
     """One request. `None`: the client did not say."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
 
     messages: Sequence[Message] = ()
     """The conversation; empty where `prompts` are given."""
@@ -50,17 +55,18 @@ class Ask:
     """Texts or token ids to go on from, without a chat template."""
     tools: Sequence[Mapping[str, Any]] = ()
     """In OpenAI's form, `{"type": "function", "function": {…}}`."""
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    n: int = 1
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    n: int = Field(1, ge=1, le=128)
     seed: int | None = None
-    stop: tuple[str, ...] = ()
-    stop_ids: tuple[int, ...] = ()
+    stop: Annotated[list[_Text], BeforeValidator(lambda stop: [stop] if isinstance(stop, str) else stop)] = []
+    stop_ids: list[int] = []
     logprobs: bool = False
-    top_logprobs: int = 0
+    top_logprobs: int = Field(0, ge=0, le=20)
     stream: bool = False
+    stream_options: dict[str, Any] = {}
     model: str = ""
     unmet: tuple[str, ...] = ()
     """Parts of the request that have no effect; a header names them."""
@@ -74,6 +80,11 @@ class ToolCall:
     name: str
     arguments: str
     """A JSON object."""
+
+    def message(self) -> dict[str, Any]:
+        """In OpenAI's chat form."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True)
@@ -90,14 +101,7 @@ class Said:
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
         if self.tool_calls:
-            message["tool_calls"] = [
-                {
-                    "id": each.id,
-                    "type": "function",
-                    "function": {"name": each.name, "arguments": each.arguments},
-                }
-                for each in self.tool_calls
-            ]
+            message["tool_calls"] = [call.message() for call in self.tool_calls]
         return message
 
 
@@ -117,11 +121,6 @@ class Choice:
 class Answer:
     """What a request is answered with: `ask.n` choices for each prompt."""
 
-    id: str
-    """32 hexadecimal digits; dialects put their own prefix before it."""
-    created: int
-    """Epoch seconds."""
-    model: str
     prompts: Sequence[Sequence[int]]
     """[L] ids of each prompt, as the engine got them."""
     choices: Sequence[Choice]
@@ -144,118 +143,3 @@ class Delta:
     index: int
     content: str = ""
     reasoning: str = ""
-
-
-# --- reading a request's body ---------------------------------------------------------------------------
-
-
-def number(
-    body: Mapping[str, Any], key: str, kind: type, low: float | None = None, high: float | None = None
-) -> Any:
-    """The number at `key`, or None.
-
-    Raises:
-        GatewayError: it is none, or not within [low, high].
-    """
-    value = body.get(key)
-    if value is None:
-        return None
-    if kind is float and type(value) is int:
-        value = float(value)
-    if not isinstance(value, int | float) or type(value) is not kind:
-        raise refuse(key, f"must be {'an integer' if kind is int else 'a number'}, not {value!r:.40}")
-    if not (low is None or value >= low) or not (high is None or value <= high):  # NaN is neither
-        raise refuse(
-            key, f"must be {f'{low} to {high}' if high is not None else f'{low} or more'}, not {value}"
-        )
-    return value
-
-
-def texts(body: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """A text or a list of texts."""
-    value = body.get(key)
-    values = [value] if isinstance(value, str) else value or []
-    if not isinstance(values, list) or not all(isinstance(each, str) and each for each in values):
-        raise refuse(key, "must be a text or a list of texts, none empty")
-    return tuple(values)
-
-
-def ids(body: Mapping[str, Any], key: str) -> tuple[int, ...]:
-    """A list of token ids; empty where there is none."""
-    value = body.get(key) or []
-    if not isinstance(value, list) or set(map(type, value)) - {int}:
-        raise refuse(key, "must be a list of token ids")
-    return tuple(value)
-
-
-def objects(body: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """A list of JSON objects; empty where there is none."""
-    value = body.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise refuse(key, "must be a list of objects")
-    return value
-
-
-def plain(content: Any, where: str) -> str:
-    """The text of a message's content, which may come in parts.
-
-    Raises:
-        GatewayError: a part is an image, a sound or a file: such cannot be trained.
-    """
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise refuse(where, "must be a text or a list of parts")
-    found = []
-    for part in content:
-        kind = part.get("type") if isinstance(part, dict) else "text"
-        text = part.get("text", part.get("refusal")) if isinstance(part, dict) else part
-        if not isinstance(text, str):
-            raise refuse(
-                where, f"a part of type {kind!r} is not text; only text can be sampled and trained here"
-            )
-        found.append(text)
-    return "".join(found)
-
-
-def common(body: Mapping[str, Any]) -> Ask:
-    """What all dialects call alike.
-
-    Raises:
-        GatewayError: a value is of the wrong type or out of range.
-    """
-    model = body.get("model", "")
-    if not isinstance(model, str):
-        raise refuse("model", "must be a text")
-    if not isinstance(body.get("stream_options") or {}, dict):
-        raise refuse("stream_options", "must be an object")
-    return Ask(
-        temperature=number(body, "temperature", float, 0, 100),
-        top_p=number(body, "top_p", float, 0, 1),
-        top_k=number(body, "top_k", int, -1),
-        seed=number(body, "seed", int),
-        stream=body.get("stream") is True,
-        model=model,
-    )
-
-
-def with_tools(ask: Ask, tools: Sequence[Mapping[str, Any]], choice: Any) -> Ask:
-    """`ask` with the tools it may call. `choice`: auto | none | required, or the name of the one to call;
-    nothing forces the model to call it, which `unmet` says."""
-    names = [tool["function"].get("name") for tool in tools]
-    if not all(isinstance(name, str) and name for name in names):
-        raise refuse("tools", "every function needs a name")
-    if choice in (None, "auto"):
-        return replace(ask, tools=tools)
-    if choice == "none":
-        return replace(ask, tools=())
-    if choice == "required":
-        return replace(ask, tools=tools, unmet=(*ask.unmet, "tool_choice"))
-    if choice not in names:
-        raise refuse("tool_choice", f"there is no tool called {choice!r}")
-    only = [tool for tool, name in zip(tools, names, strict=True) if name == choice]
-    return replace(ask, tools=only, unmet=(*ask.unmet, "tool_choice"))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
-from types import ModuleType
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from trainer_core.gateway.ask import GatewayError
-from trainer_core.gateway.dialects import Dialect, messages
+from trainer_core.gateway.ask import GatewayError, episode_ended
+from trainer_core.gateway.dialects.dialect import Dialect, event
 
 _LARGEST_BODY = 64 * 2**20
 _BODY_S = 60.0
-_EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
 class ClientGoneError(Exception):
@@ -23,12 +21,10 @@ class ClientGoneError(Exception):
 
 
 class Exchange:
-    """One request and what is sent back, on ASGI."""
+    """One request and what is sent back."""
 
-    def __init__(
-        self, scope: Mapping[str, Any], receive: Any, send: Any, dialect: Dialect | ModuleType
-    ) -> None:
-        self.dialect: Any = dialect
+    def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any, dialect: type[Dialect]) -> None:
+        self.dialect = dialect
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._receive = receive
         self._send = send
@@ -54,24 +50,22 @@ class Exchange:
         Raises:
             GatewayError: it is none, too large, or does not come.
         """
-        parts, size = [], 0
+        raw = bytearray()
         try:
             async with asyncio.timeout(_BODY_S):
                 while True:
                     message = await self._receive()
                     if message["type"] == "http.disconnect":
                         raise ClientGoneError
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > _LARGEST_BODY:
-                        raise GatewayError(
-                            413, f"the body is larger than {_LARGEST_BODY} bytes", code="too_large"
-                        )
+                    raw += message.get("body", b"")
+                    if len(raw) > _LARGEST_BODY:
+                        message = f"the body is larger than {_LARGEST_BODY} bytes"
+                        raise GatewayError(413, message, code="too_large")
                     if not message.get("more_body"):
                         break
         except TimeoutError:
             raise GatewayError(408, f"the body did not come within {_BODY_S:.0f} s", code="timeout") from None
-        self._raw = b"".join(parts)
+        self._raw = bytes(raw)
         try:
             body = orjson.loads(self._raw)
         except ValueError as error:
@@ -95,37 +89,29 @@ class Exchange:
             return task.result()
         except asyncio.CancelledError:
             if task.cancelled():  # by the end of its episode
-                raise GatewayError(
-                    401, "the episode of this api_key has ended", code="episode_ended"
-                ) from None
+                raise episode_ended() from None
             raise
         finally:
             task.cancel()
             gone.cancel()
 
-    async def json(self, value: Any) -> None:
-        await self.whole(200, orjson.dumps(value), {})
-
-    async def whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        named = {"content-type": "application/json", **headers, "content-length": str(len(body))}
+    async def whole(self, value: Any, headers: Mapping[str, str] | None = None, status: int = 200) -> None:
+        """Send an answer: bytes as they are, anything else as JSON."""
+        body = value if isinstance(value, bytes) else orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+        kind = "text/plain; version=0.0.4" if body is value else "application/json"
+        named = {"content-type": kind, **(headers or {}), "content-length": str(len(body))}
         await self._start(status, named)
         await self._send({"type": "http.response.body", "body": body})
 
-    async def begin(self, first: bytes, headers: Mapping[str, str]) -> None:
+    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begin a stream."""
         self._is_stream = True
-        await self._start(200, {**_EVENTS, **headers})
-        await self.more(first)
+        await self._start(status, headers)
 
     async def more(self, part: bytes, *, last: bool = False) -> None:
+        """Go on with a stream."""
         if part or last:
             await self._send({"type": "http.response.body", "body": part, "more_body": not last})
-
-    async def relay(self, status: int, content_type: str, parts: AsyncIterator[bytes]) -> None:
-        self._is_stream = True
-        await self._start(status, {"content-type": content_type})
-        async for part in parts:
-            await self.more(part)
-        await self.more(b"", last=True)
 
     async def _start(self, status: int, headers: Mapping[str, str]) -> None:
         raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
@@ -133,10 +119,9 @@ class Exchange:
 
     async def fail(self, error: GatewayError) -> None:
         """Send an error; in a stream that has begun, as its last event."""
-        body = orjson.dumps(self.dialect.error(error))
+        body = self.dialect.error(error)
         if self._is_stream:
-            name = b"event: error\n" if self.dialect is messages else b""
-            await self.more(name + b"data: " + body + b"\n\n", last=True)
+            await self.more(event(body), last=True)
             return
         told = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-        await self.whole(error.status, body, told)
+        await self.whole(body, told, error.status)

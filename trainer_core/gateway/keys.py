@@ -1,4 +1,4 @@
-"""The api_keys of episodes: a random handle and a signature, which say nothing to who reads them."""
+"""The api_keys of episodes: random and signed, they say nothing to who reads them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import secrets
 import time
 from typing import Generic, TypeVar
 
-from trainer_core.gateway.ask import GatewayError
+from trainer_core.gateway.ask import GatewayError, episode_ended
 
 Owner = TypeVar("Owner")
 _PREFIX = "sk-ajet-"
-_HANDLE = 16
+_DIGITS = 32
 
 
 class Keys(Generic[Owner]):
@@ -21,13 +21,13 @@ class Keys(Generic[Owner]):
     def __init__(self, lifetime_s: float) -> None:
         self._secret = secrets.token_bytes(32)
         self._lifetime_s = lifetime_s
-        self._owners: dict[bytes, tuple[Owner, float]] = {}
+        self._owners: dict[str, tuple[Owner, float]] = {}
 
     def issue(self, owner: Owner) -> str:
         """A new key for `owner`, for as long as keys live."""
-        handle = secrets.token_bytes(_HANDLE)
-        self._owners[handle] = owner, time.monotonic() + self._lifetime_s
-        return _PREFIX + (handle + self._sign(handle)).hex()
+        key = self._signed(secrets.token_hex(_DIGITS // 2))
+        self._owners[key] = owner, time.monotonic() + self._lifetime_s
+        return key
 
     def owner(self, key: str) -> Owner:
         """Whose key it is.
@@ -35,36 +35,22 @@ class Keys(Generic[Owner]):
         Raises:
             GatewayError: 401, with the reason.
         """
+        if key in self._owners:
+            owner, expires = self._owners[key]
+            if time.monotonic() > expires:
+                raise GatewayError(401, "this api_key has expired", code="expired_api_key")
+            return owner
         if not key:
-            raise _unauthorized("no api_key was sent; send the one of your episode", "missing_api_key")
-        handle = self._handle(key)
-        if handle is None:
-            raise _unauthorized("this api_key was not issued by this server", "invalid_api_key")
-        owner, expires = self._owners.get(handle, (None, 0.0))
-        if owner is None:
-            raise _unauthorized("the episode of this api_key has ended", "episode_ended")
-        if time.monotonic() > expires:
-            raise _unauthorized("this api_key has expired", "expired_api_key")
-        return owner
+            message = "no api_key was sent; send the one of your episode"
+            raise GatewayError(401, message, code="missing_api_key")
+        signed = self._signed(key.removeprefix(_PREFIX)[:_DIGITS])
+        if not hmac.compare_digest(key.encode(), signed.encode()):
+            raise GatewayError(401, "this api_key was not issued by this server", code="invalid_api_key")
+        raise episode_ended()
 
     def revoke(self, key: str) -> None:
         """From now on nobody's."""
-        handle = self._handle(key)
-        if handle is not None:
-            self._owners.pop(handle, None)
+        self._owners.pop(key, None)
 
-    def _handle(self, key: str) -> bytes | None:
-        """The handle of a key with a good signature."""
-        try:
-            raw = bytes.fromhex(key.removeprefix(_PREFIX))
-        except ValueError:
-            return None
-        handle, signature = raw[:_HANDLE], raw[_HANDLE:]
-        return handle if hmac.compare_digest(signature, self._sign(handle)) else None
-
-    def _sign(self, handle: bytes) -> bytes:
-        return hmac.digest(self._secret, handle, hashlib.sha256)[:_HANDLE]
-
-
-def _unauthorized(message: str, code: str) -> GatewayError:
-    return GatewayError(401, message, code=code)
+    def _signed(self, handle: str) -> str:
+        return _PREFIX + handle + hmac.digest(self._secret, handle.encode(), hashlib.sha256).hex()[:_DIGITS]

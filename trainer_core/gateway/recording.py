@@ -6,19 +6,20 @@ its prompt, and the answer. So thirty turns on a growing conversation cost its l
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from trainer_core.engine.protocols import Generation
-from trainer_core.gateway.ask import GatewayError
-from trainer_core.gateway.history import History
+from trainer_core.gateway.ask import GatewayError, episode_ended
 from trainer_core.gateway.keys import Keys
 from trainer_core.ids import Ids, shared_beginning
 from trainer_core.types import Call, FinishReason, Sampling, StopReason
@@ -125,16 +126,18 @@ class OpenEpisode:
         """`time.monotonic` when a call last came or was answered."""
         self.counts: Counter[str] = Counter()
         self.is_closed = False
+        self.answered: dict[bytes, list[RecordedCall]] = {}
+        """By request, in case it comes again."""
+        self.after: defaultdict[str, dict[bytes, RecordedCall]] = defaultdict(dict)
+        """By agent and the name of the conversation that an answer ended, see `history`."""
         self._began = time.monotonic()
         self._issued = issued
         self._decode = decode
         self._keys: dict[str, str] = {}
         self._recorded: list[RecordedCall] = []
         self._last: dict[str, RecordedCall] = {}
-        self._histories: dict[str, History] = {}
         self._asked: Counter[bytes] = Counter()
         self._numbers: Counter[str] = Counter()
-        self._repeated: dict[bytes, tuple[RecordedCall, ...]] = {}
         self._cancels: set[Callable[[], None]] = set()
         self._stop: StopReason | None = None
         self._error: str | None = None
@@ -147,39 +150,40 @@ class OpenEpisode:
                 self._keys[agent] = self._issued.issue((self, agent))
             return self._keys[agent]
 
-    def history(self, agent: str) -> History:
-        """The conversations of an agent."""
-        return self._histories.setdefault(agent, History())
-
-    def begin(self, cancel: Callable[[], None], *, is_repeated: bool) -> float:
-        """A request has come; `cancel` ends it. Returns the seconds since the episode began. One that is
-        repeated gets what there is, and is no further call.
+    @contextlib.contextmanager
+    def asking(self, *, is_repeated: bool) -> Iterator[float]:
+        """While a request is answered, by the task that enters; the end of the episode cancels that. Returns
+        the seconds since the episode began. A request that is repeated gets what there is, and is no further
+        call.
 
         Raises:
             GatewayError: the episode is over, or has made all its calls.
         """
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(task.cancel)
+
         with self._lock:
             if self.is_closed:
-                raise GatewayError(401, "the episode of this api_key has ended", code="episode_ended")
+                raise episode_ended()
             most = self.rules.max_calls
             if not is_repeated and most is not None and self.calls + self.in_flight >= most:
                 self._stop = StopReason.TURNS
-                raise GatewayError(
-                    400,
-                    f"this episode has made all its {most} calls",
-                    code="max_calls_reached",
-                )
+                message = f"this episode has made all its {most} calls"
+                raise GatewayError(400, message, code="max_calls_reached")
             self.in_flight += 1
             self._cancels.add(cancel)
-            self.last_activity = time.monotonic()
-            return self.last_activity - self._began
-
-    def end(self, cancel: Callable[[], None]) -> None:
-        """The call is over, however it went."""
-        with self._lock:
-            self.in_flight -= 1
-            self._cancels.discard(cancel)
-            self.last_activity = time.monotonic()
+            began = self.last_activity = time.monotonic()
+        try:
+            yield began - self._began
+        finally:
+            with self._lock:
+                self.in_flight -= 1
+                self._cancels.discard(cancel)
+                self.last_activity = time.monotonic()
 
     def stopped(self, reason: StopReason, error: str | None = None) -> None:
         """Note why the episode cannot go on as it would."""
@@ -204,45 +208,27 @@ class OpenEpisode:
         prompt: Sequence[int],
         generations: Sequence[Generation],
         started: float,
-    ) -> tuple[RecordedCall, ...]:
+    ) -> list[RecordedCall]:
         """Keep the answers to one prompt. `base`: the call it goes on from, if that is known."""
         ids = np.asarray(prompt, np.int32)
         base = base or self._last.get(agent)
         shared = 0 if base is None else shared_beginning(base.tokens(), ids)
         base, new_ids = (base, ids[shared:].copy()) if shared else (None, ids)
         seconds = time.monotonic() - self._began - started
-        made = tuple(
-            RecordedCall(
-                agent,
-                base,
-                shared,
-                new_ids,
-                np.asarray(each.ids, np.int32),
-                np.asarray(each.logprobs, np.float32),
-                each.finish_reason,
-                each.weight_version,
-                started,
-                seconds,
-            )
-            for each in generations
-        )
+        made = []
+        for each in generations:
+            completion, logprobs = np.asarray(each.ids, np.int32), np.asarray(each.logprobs, np.float32)
+            drawn = (completion, logprobs, each.finish_reason, each.weight_version)
+            made.append(RecordedCall(agent, base, shared, new_ids, *drawn, started, seconds))
         with self._lock:
             if self.is_closed:
-                raise GatewayError(401, "the episode of this api_key has ended", code="episode_ended")
+                raise episode_ended()
             self.calls += 1
             self._recorded += made
             self._last[agent] = made[-1]
             self.tokens += sum(len(each.completion) for each in made)
             self._stop = StopReason.LENGTH if made[-1].finish is FinishReason.LENGTH else None
         return made
-
-    def remember(self, request: bytes, calls: tuple[RecordedCall, ...]) -> None:
-        """Keep what a request was answered with, in case it comes again."""
-        self._repeated[request] = calls
-
-    def recall(self, request: bytes) -> tuple[RecordedCall, ...] | None:
-        """What the same request was answered with; once."""
-        return self._repeated.pop(request, None)
 
     def close(self) -> Recorded:
         """End the episode: its keys are revoked, and what is in flight is cancelled. Any thread may."""
@@ -262,20 +248,9 @@ class OpenEpisode:
             completion = tuple(each.completion.tolist())
             whole[each] = prompt + completion
             if trainable is None or each.agent in trainable:
-                calls.append(_call(each, prompt, completion))
+                drawn = each.generation()
+                how = (drawn.finish_reason, drawn.weight_version, each.agent, each.started, each.seconds)
+                calls.append(Call(prompt, completion, drawn.logprobs, *how))
         counts = {f"gateway/{name}": float(count) for name, count in sorted(self.counts.items())}
         output = self._decode(self._recorded[-1].completion.tolist()) if self._recorded else ""
         return Recorded(tuple(calls), output, self._stop, self._error, counts)
-
-
-def _call(recorded: RecordedCall, prompt: tuple[int, ...], completion: tuple[int, ...]) -> Call:
-    return Call(
-        prompt,
-        completion,
-        tuple(recorded.logprobs.tolist()),
-        recorded.finish,
-        recorded.version,
-        recorded.agent,
-        recorded.started,
-        recorded.seconds,
-    )

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import logging
 import socket
 import threading
 import time
-import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-import orjson
-
 from trainer_core.engine.protocols import InferenceEngine
-from trainer_core.gateway.answering import Answerer, added
-from trainer_core.gateway.ask import Answer, Ask, Delta, GatewayError, Said
-from trainer_core.gateway.dialects import DIALECTS, Stream, chat, messages
+from trainer_core.gateway.answering import Answerer
+from trainer_core.gateway.ask import Answer, Delta, GatewayError
+from trainer_core.gateway.dialects import DIALECTS, Chat, Dialect, Messages
 from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.keys import Keys
 from trainer_core.gateway.recording import EpisodeRules, OpenEpisode, OtherModel
@@ -32,6 +30,7 @@ _log = logging.getLogger(__name__)
 _START_S = 60.0
 _STOP_S = 10.0
 _OTHER_S = 1800.0
+_EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
 class Gateway:
@@ -56,9 +55,8 @@ class Gateway:
             key_lifetime_s: after which an api_key is refused, whatever became of its episode.
         """
         self.model = model
-        self._tokenizer = copy.deepcopy(tokenizer)  # used in the server's thread alone
         self._texts = tokenizer
-        self._answerer = Answerer(engine, self._tokenizer, model, max_model_len)
+        self._answerer = Answerer(engine, copy.deepcopy(tokenizer), max_model_len)  # in the server's thread
         self._max_model_len = max_model_len
         self._keys: Keys[tuple[OpenEpisode, str]] = Keys(key_lifetime_s)
         self._address = host, port
@@ -95,7 +93,6 @@ class Gateway:
             access_log=False,
             log_level="warning",
             log_config=None,
-            backlog=2048,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
@@ -139,23 +136,24 @@ class Gateway:
         path = scope["path"].rstrip("/")
         if path.startswith("/v1/v1/"):
             path = path.removeprefix("/v1")  # Anthropic's SDKs add /v1 to a base_url that has it
-        exchange = Exchange(scope, receive, send, DIALECTS.get(path, chat))
+        exchange = Exchange(scope, receive, send, DIALECTS.get(path, Chat))
         try:
             if scope["method"] == "GET":
-                await self._get(path, exchange)
+                if (known := self._known().get(path)) is None:
+                    raise GatewayError(404, f"there is no {path}", code="not_found")
+                await exchange.whole(known)
             elif scope["method"] != "POST":
                 raise GatewayError(405, f"{scope['method']} is not answered here", code="method_not_allowed")
             elif path == "/v1/messages/count_tokens":
-                exchange.dialect = messages
+                exchange.dialect = Messages
                 await self._count_tokens(exchange)
             elif path not in DIALECTS:
-                raise GatewayError(
-                    404, f"there is no {path}; post to one of {', '.join(DIALECTS)}", code="not_found"
-                )
+                message = f"there is no {path}; post to one of {', '.join(DIALECTS)}"
+                raise GatewayError(404, message, code="not_found")
             else:
                 await self._post(path, exchange)
         except GatewayError as error:
-            self._counts["errors", error.code or str(error.status)] += 1
+            self._counts["errors", error.code] += 1
             await exchange.fail(error)
         except ClientGoneError:
             self._counts["errors", "client_gone"] += 1
@@ -164,41 +162,26 @@ class Gateway:
             self._counts["errors", "unexpected"] += 1
             await exchange.fail(GatewayError(500, f"{type(error).__name__}: {error}", code="unexpected"))
 
-    async def _get(self, path: str, exchange: Exchange) -> None:
-        if path == "/health":
-            await exchange.json({"status": "held" if self._is_held else "ok"})
-        elif path == "/metrics":
-            await exchange.whole(200, self._metrics(), {"content-type": "text/plain; version=0.0.4"})
-        elif path == "/v1/models":
-            await exchange.json({"object": "list", "data": [self._card()]})
-        elif path == f"/v1/models/{self.model}":
-            await exchange.json(self._card())
-        else:
-            raise GatewayError(404, f"there is no {path}", code="not_found")
-
-    def _card(self) -> dict[str, Any]:
-        return {
-            "id": self.model,
-            "object": "model",
-            "created": 0,
-            "owned_by": "ajet",
-            "max_model_len": self._max_model_len,
-        }
-
-    def _metrics(self) -> bytes:
+    def _known(self) -> dict[str, Any]:
+        """What is answered to GET, by path."""
+        card = {"id": self.model, "object": "model", "created": 0, "owned_by": "ajet"}
+        card |= {"max_model_len": self._max_model_len}
         lines = []
         for name in sorted({name for name, _ in self._counts}):
             lines.append(f"# TYPE ajet_gateway_{name}_total counter")
-            counts = {label: count for (of, label), count in self._counts.items() if of == name}
-            lines += [
-                f'ajet_gateway_{name}_total{{kind="{label}"}} {counts[label]}' for label in sorted(counts)
-            ]
-        return "\n".join([*lines, ""]).encode()
+            counts = sorted((label, count) for (of, label), count in self._counts.items() if of == name)
+            lines += [f'ajet_gateway_{name}_total{{kind="{label}"}} {count}' for label, count in counts]
+        return {
+            "/health": {"status": "held" if self._is_held else "ok"},
+            "/metrics": "\n".join([*lines, ""]).encode(),
+            "/v1/models": {"object": "list", "data": [card]},
+            f"/v1/models/{self.model}": card,
+        }
 
     async def _count_tokens(self, exchange: Exchange) -> None:
         episode, _ = self._keys.owner(exchange.api_key())
-        ask = messages.read({"max_tokens": 1, **await exchange.body()})
-        await exchange.json({"input_tokens": self._answerer.count(episode, ask)})
+        ask = Messages(await exchange.body(), self.model).ask
+        await exchange.whole({"input_tokens": len(self._answerer.render(episode, ask))})
 
     async def _post(self, path: str, exchange: Exchange) -> None:
         episode, agent = self._keys.owner(exchange.api_key())
@@ -210,87 +193,44 @@ class Gateway:
             self._counts["calls", "forwarded"] += 1
             return
         try:
-            ask = exchange.dialect.read(body)
+            asked = exchange.dialect(body, self.model)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise GatewayError(400, f"the body is malformed: {error!r}", code="invalid_request") from error
-        if ask.model not in ("", self.model):
-            raise GatewayError(
-                404,
-                f"there is no model {ask.model!r} here; this is {self.model!r}",
-                code="model_not_found",
-                param="model",
-            )
-        request = exchange.name(path)
-        repeats = request if exchange.is_repeated() else b""
-        answering = _Answering(self._answerer, episode, agent, ask, repeats=repeats, remember_as=request)
-        if ask.stream:
-            await self._stream(exchange, answering, body)
+        if asked.ask.model not in ("", self.model):
+            message = f"there is no model {asked.ask.model!r} here; this is {self.model!r}"
+            raise GatewayError(404, message, code="model_not_found", param="model")
+        headers = self._answerer.headers(episode, asked.ask)
+        answer = functools.partial(
+            self._answerer.answer,
+            *(episode, agent, asked.ask, exchange.name(path)),
+            is_repeated=exchange.is_repeated(),
+        )
+        if asked.ask.stream:
+            await exchange.unless_gone(_stream(exchange, asked, answer, headers))
         else:
-            answer = await exchange.unless_gone(answering.whole())
-            written = orjson.dumps(
-                exchange.dialect.write(answer, ask, body), option=orjson.OPT_SERIALIZE_NUMPY
-            )
-            await exchange.whole(200, written, self._answerer.headers(episode, ask))
+            await exchange.whole(asked.write(await exchange.unless_gone(answer())), headers)
         self._counts["calls", path] += 1
 
-    async def _stream(self, exchange: Exchange, answering: _Answering, body: Mapping[str, Any]) -> None:
-        answer_id = uuid.uuid4().hex
-        stream = exchange.dialect.stream(answering.ask, body, answer_id, int(time.time()), self.model)
-        await exchange.unless_gone(answering.into(exchange, stream, answer_id))
 
-
-class _Answering:
-    """One request on its way through the answerer."""
-
-    def __init__(self, answerer: Answerer, episode: OpenEpisode, agent: str, ask: Ask, **more: Any) -> None:
-        self.ask = ask
-        self._answerer = answerer
-        self._episode = episode
-        self._agent = agent
-        self._more = more
-
-    async def whole(self) -> Answer:
-        return await self._answerer.answer(self._episode, self._agent, self.ask, **self._more)
-
-    async def into(self, exchange: Exchange, stream: Stream, answer_id: str) -> None:
-        """Send deltas as they come. Until the first token is drawn, an error has a status of its own."""
-        deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
-        task = asyncio.ensure_future(
-            self._answerer.answer(
-                self._episode,
-                self._agent,
-                self.ask,
-                **self._more,
-                answer_id=answer_id,
-                on_delta=deltas.put_nowait,
-            )
-        )
-        task.add_done_callback(lambda _: deltas.put_nowait(None))
-        headers = self._answerer.headers(self._episode, self.ask)
-        told = [Said()] * self.ask.n
-        began = False
-        try:
-            while delta := await deltas.get():
-                if not began:
-                    await exchange.begin(stream.open(), headers)
-                    began = True
-                told[delta.index] = _and(told[delta.index], delta)
-                await exchange.more(stream.delta(delta))
-            answer = await task
-        finally:
-            task.cancel()
-        if not began:
-            await exchange.begin(stream.open(), headers)
-        rest = [
-            stream.delta(delta)
-            for place, choice in enumerate(answer.choices)
-            if (delta := added(place, told[place], choice.said, self.ask, final=True))
-        ]
-        await exchange.more(b"".join([*rest, stream.close(answer)]), last=True)
-
-
-def _and(said: Said, delta: Delta) -> Said:
-    return Said(said.content + delta.content, said.reasoning + delta.reasoning)
+async def _stream(
+    exchange: Exchange, asked: Dialect, answer: Callable[..., Awaitable[Answer]], headers: Mapping[str, str]
+) -> None:
+    """Send deltas as they come. Until the first token is drawn, an error has a status of its own."""
+    deltas: asyncio.Queue[Delta | None] = asyncio.Queue()
+    task = asyncio.ensure_future(answer(on_delta=deltas.put_nowait))
+    task.add_done_callback(lambda _: deltas.put_nowait(None))
+    try:
+        delta = await deltas.get()
+        if delta is None:
+            await task  # which may have failed
+        await exchange.begin(200, {**_EVENTS, **headers})
+        await exchange.more(asked.begin())
+        while delta is not None:
+            await exchange.more(asked.delta(delta))
+            delta = await deltas.get()
+        await exchange.more(asked.end(await task), last=True)
+    finally:
+        task.cancel()
 
 
 async def _forward(exchange: Exchange, other: OtherModel, path: str, body: Mapping[str, Any]) -> None:
@@ -304,9 +244,10 @@ async def _forward(exchange: Exchange, other: OtherModel, path: str, body: Mappi
             httpx.AsyncClient(timeout=_OTHER_S) as client,
             client.stream("POST", url, json={**body, "model": other.model}, headers=headers) as answer,
         ):
-            await exchange.relay(
-                answer.status_code, answer.headers.get("content-type", ""), answer.aiter_bytes()
-            )
+            await exchange.begin(answer.status_code, {"content-type": answer.headers.get("content-type", "")})
+            async for part in answer.aiter_bytes():
+                await exchange.more(part)
+            await exchange.more(b"", last=True)
     except httpx.HTTPError as error:
         message = f"the other model at {other.base_url} failed: {type(error).__name__}: {error}"
         raise GatewayError(502, message, code="other_model_failed") from error

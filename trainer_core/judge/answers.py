@@ -100,34 +100,33 @@ def numeric(tolerance: float) -> Callable[[Task, str], float]:
     """
 
     def reward(task: Task, text: str) -> float:
-        expected = _last_number(expected_answer(task))
+        expected = _last(_NUMBER, expected_answer(task))
         if expected is None:
             raise DataError(
                 f"task {task.task_id!r}: there is no number in its answer {task.answer!r}, which judge_type: "
                 "numeric compares with. Correct the data, or choose another judge_type"
             )
-        found = _last_number(text)
+        found = _last(_NUMBER, text)
         return float(found is not None and _close(found, expected, tolerance))
 
     return reward
 
 
-def _last_number(text: str) -> re.Match[str] | None:
+def _last(pattern: Any, text: str) -> re.Match[str] | None:
+    """The last match."""
     found = None
-    for found in _NUMBER.finditer(text):  # noqa: B007 - the last is wanted
+    for found in pattern.finditer(text):  # noqa: B007
         pass
     return found
 
 
 def _close(found: re.Match[str], expected: re.Match[str], tolerance: float) -> bool:
-    values, wanted = _value(found), _value(expected)
-    if not (math.isfinite(values) and math.isfinite(wanted)):
+    value, wanted = _value(found), _value(expected)
+    if not (math.isfinite(value) and math.isfinite(wanted)):
         return False
-    readings = [(values, wanted)]
-    if found["percent"] and not expected["percent"]:
-        readings.append((values * 100.0, wanted))
-    elif expected["percent"] and not found["percent"]:
-        readings.append((values, wanted * 100.0))
+    readings = [(value, wanted)]
+    if bool(found["percent"]) != bool(expected["percent"]):
+        readings.append((value * 100.0, wanted) if found["percent"] else (value, wanted * 100.0))
     return any(abs(one - other) <= tolerance * max(1.0, abs(other)) for one, other in readings)
 
 
@@ -153,15 +152,10 @@ def regex(pattern: str | None) -> Callable[[Task, str], float]:
     given = _compiled(pattern, "task_judge.pattern") if pattern is not None else None
 
     def reward(task: Task, text: str) -> float:
-        if given is None:
-            return float(
-                bool(_compiled(expected_answer(task), f"task {task.task_id!r}: its answer").search(text))
-            )
-        if not given.groups:
-            return float(bool(given.search(text)))
-        last = None
-        for last in given.finditer(text):  # noqa: B007 - the last is wanted
-            pass
+        used = given or _compiled(expected_answer(task), f"task {task.task_id!r}: its answer")
+        if given is None or not given.groups:
+            return float(bool(used.search(text)))
+        last = _last(given, text)
         return float(last is not None and (last.group(1) or "").strip() == expected_answer(task).strip())
 
     return reward

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainer_core.judge import answers
+from trainer_core.judge.answers import AnswerJudge, boxed, countdown, numeric, regex
 from trainer_core.judge.judge import (
     EnvironmentJudge,
     EnvServiceJudge,
@@ -15,10 +16,12 @@ from trainer_core.judge.judge import (
     UnlessBrought,
     load_judge,
 )
+from trainer_core.judge.pairwise import PairwiseJudge
+from trainer_core.judge.rubrics import RubricsJudge
+from trainer_core.outside_model import OutsideModel
 
 if TYPE_CHECKING:
     from trainer_core.config.tasks import TaskJudge
-    from trainer_core.outside_model import OutsideModel
 
 ENV_SERVICE = "ajet.task_judge.env_service_as_judge->EnvServiceJudge"
 """What AgentJet's configs call `EnvServiceJudge`."""
@@ -44,47 +47,29 @@ def is_named(settings: TaskJudge) -> bool:
 
 
 def _named(settings: TaskJudge, own_thread: bool, folder: Path | None) -> Judge:
-    from trainer_core.judge.pairwise import PairwiseJudge
-
-    kind = settings.judge_type
-    if kind == "exact_match":
-        return ExactMatchJudge()
-    if kind == "boxed":
-        return answers.AnswerJudge(kind, answers.boxed)
-    if kind == "numeric":
-        return answers.AnswerJudge(kind, answers.numeric(settings.tolerance))
-    if kind == "regex":
-        return answers.AnswerJudge(kind, answers.regex(settings.pattern))
-    if kind == "countdown":
-        return answers.AnswerJudge(kind, answers.countdown)
-    if kind == "environment":
-        return EnvironmentJudge()
-    if kind == "pairwise":
-        return PairwiseJudge(_outside_model(settings)(), settings.criteria)
-    if kind == "rubrics_auto_grader":
-        return _rubrics(settings, folder)
-    if settings.judge_protocol == ENV_SERVICE:
-        return EnvServiceJudge() if is_named(settings) else EnvironmentJudge()
-    return load_judge(settings.judge_protocol, own_thread=own_thread, outside_model=_outside_model(settings))
-
-
-def _rubrics(settings: TaskJudge, folder: Path | None) -> Judge:
-    from trainer_core.judge.rubrics import RubricsJudge, read_examples
-    from trainer_core.outside_model import OutsideModel
-
-    grader = settings.rubrics_auto_grader
-    return RubricsJudge(
-        OutsideModel(grader.model_name),
-        grader,
-        read_examples(grader),
-        file=None if folder is None else folder / "rubrics.json",
+    outside_model = partial(
+        OutsideModel, settings.alien_llm_model, max_tokens=settings.alien_llm_response_length
     )
 
+    def of_users() -> Judge:
+        if settings.judge_protocol == ENV_SERVICE:
+            return EnvServiceJudge() if is_named(settings) else EnvironmentJudge()
+        return load_judge(settings.judge_protocol, own_thread=own_thread, outside_model=outside_model)
 
-def _outside_model(settings: TaskJudge) -> Callable[[], OutsideModel]:
-    def make() -> OutsideModel:
-        from trainer_core.outside_model import OutsideModel
+    def by_rubrics() -> Judge:
+        grader = settings.rubrics_auto_grader
+        file = None if folder is None else folder / "rubrics.json"
+        return RubricsJudge(OutsideModel(grader.model_name), grader, file=file)
 
-        return OutsideModel(settings.alien_llm_model, max_tokens=settings.alien_llm_response_length)
-
-    return make
+    makers: dict[str, Callable[[], Judge]] = {
+        "exact_match": ExactMatchJudge,
+        "boxed": lambda: AnswerJudge("boxed", boxed),
+        "numeric": lambda: AnswerJudge("numeric", numeric(settings.tolerance)),
+        "regex": lambda: AnswerJudge("regex", regex(settings.pattern)),
+        "countdown": lambda: AnswerJudge("countdown", countdown),
+        "environment": EnvironmentJudge,
+        "pairwise": lambda: PairwiseJudge(outside_model(), settings.criteria),
+        "rubrics_auto_grader": by_rubrics,
+        "customized_protocol": of_users,
+    }
+    return makers[settings.judge_type]()

@@ -100,6 +100,11 @@ def expected_answer(task: Task) -> str:
     return task.answer
 
 
+def with_reference(data: dict[str, Any], reference: str | None) -> dict[str, Any]:
+    """What an outside model is given, with the task's answer where there is one."""
+    return data if reference is None else {**data, "reference": reference}
+
+
 class EnvironmentJudge:
     """The reward that the episode brings from its workflow or environment, as it is."""
 
@@ -167,45 +172,39 @@ async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[
     whole = [episode for episode in episodes if episode.error is None]
     if not whole:
         return list(episodes)
-    name = name_of(judge)
+    name, where = name_of(judge), f"task {task.task_id!r}"
     form = "score(task, episodes) must return a Score for each episode"
     if isinstance(judge, OneByOne):
         form = "compute_reward(task, output) must return (reward, is_success)"
     try:
-        scores = [_checked(score) for score in await judge.score(task, whole)]
+        earned = [_earned(score) for score in await judge.score(task, whole)]
     except TrainingError:
         raise
     except Exception as error:
-        raise TrainingError(
-            f"judge {name} failed on task {task.task_id!r} with {type(error).__name__}: {error}. {form}"
-        ) from error
-    if len(scores) != len(whole):
-        raise TrainingError(
-            f"judge {name} gave {len(scores)} scores for {len(whole)} episodes of task {task.task_id!r}; "
-            f"{form}"
-        )
-    for reward, _ in scores:
-        if not math.isfinite(reward):
-            raise TrainingError(
-                f"judge {name} gave task {task.task_id!r} the reward {reward}; it must be a finite number"
-            )
-    scored = iter(scores)
-    return [episode if episode.error is not None else _with(episode, *next(scored)) for episode in episodes]
+        told = f"{type(error).__name__}: {error}"
+        raise TrainingError(f"judge {name} failed on {where} with {told}. {form}") from error
+    if len(earned) != len(whole):
+        count = f"{len(earned)} scores for {len(whole)} episodes of {where}"
+        raise TrainingError(f"judge {name} gave {count}; {form}")
+    for each in earned:
+        if not math.isfinite(each["reward"]):
+            found = f"the reward {each['reward']}; it must be a finite number"
+            raise TrainingError(f"judge {name} gave {where} {found}")
+    left = iter(earned)
+    return [episode if episode.error is not None else replace(episode, **next(left)) for episode in episodes]
 
 
-def _checked(score: Score) -> tuple[float, bool | None]:
-    """Reward and success, of whatever number type the judge computes with."""
+def _earned(score: Score) -> dict[str, Any]:
+    """Reward and success as an episode has them, of whatever number type the judge computes with."""
     if not hasattr(score.reward, "__float__"):
         raise TypeError(f"the reward {score.reward!r} is not a number")
     if not (score.is_success is None or isinstance(score.is_success, bool | np.bool_)):
         raise TypeError(f"is_success is {score.is_success!r}, neither true, false nor None")
-    return float(score.reward), score.is_success
-
-
-def _with(episode: Episode, reward: float, is_success: bool | None) -> Episode:
-    return replace(
-        episode, reward=reward, is_success=reward >= 1.0 if is_success is None else bool(is_success)
-    )
+    reward = float(score.reward)
+    return {
+        "reward": reward,
+        "is_success": bool(reward >= 1.0 if score.is_success is None else score.is_success),
+    }
 
 
 def load_judge(
@@ -221,13 +220,15 @@ def load_judge(
     key = "task_judge.judge_protocol"
     named = load_named(protocol, key)
     try:
-        made: Any = _made(named, outside_model)
+        given: dict[str, Any] = {}
+        if outside_model is not None and "outside_model" in inspect.signature(named).parameters:
+            given["outside_model"] = outside_model()
+        made: Any = named(**given)
     except TrainingError:
         raise
     except Exception as error:
-        raise TrainingError(
-            f"{key}: {named.__name__}() failed with {type(error).__name__}: {error}"
-        ) from error
+        told = f"{named.__name__}() failed with {type(error).__name__}: {error}"
+        raise TrainingError(f"{key}: {told}") from error
     if inspect.iscoroutinefunction(getattr(made, "score", None)):
         judge: Judge = made
         return judge
@@ -236,9 +237,3 @@ def load_judge(
     raise TrainingError(
         f"{key}: {protocol} has neither a method compute_reward(task, output) nor async score(task, episodes)"
     )
-
-
-def _made(named: Any, outside_model: Callable[[], OutsideModel] | None) -> Any:
-    if outside_model is not None and "outside_model" in inspect.signature(named).parameters:
-        return named(outside_model=outside_model())
-    return named()

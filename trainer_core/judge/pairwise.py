@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel
 
-from trainer_core.judge.judge import Score
+from trainer_core.judge.judge import Score, with_reference
 from trainer_core.outside_model import OutsideModel
 from trainer_core.outside_model.client import instructed
 from trainer_core.types import Episode, Task
@@ -63,7 +63,5 @@ class PairwiseJudge:
         return (_POINTS[there.better] + 1.0 - _POINTS[back.better]) / 2.0
 
     async def _compare(self, task: Task, first: str, second: str) -> Comparison:
-        data: dict[str, Any] = {"task": task.messages, "first": first, "second": second}
-        if task.answer is not None:
-            data["reference"] = task.answer
+        data = with_reference({"task": task.messages, "first": first, "second": second}, task.answer)
         return await self._model.ask(self._instructions, data, Comparison)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainer_core.config.section import path_of
-from trainer_core.judge.judge import Score
+from trainer_core.judge.judge import Score, with_reference
 from trainer_core.outside_model import OutsideModel
 from trainer_core.outside_model.client import instructed
 from trainer_core.tasks.jsonl import read_jsonl
@@ -77,14 +77,15 @@ def read_examples(settings: RubricsGrader) -> list[Example]:
         )
     found = []
     for task in read_jsonl(path_of(path)):
-        reference = task.metadata.get(settings.reference_field, task.answer)
+        row = task.metadata
+        reference = row.get(settings.reference_field, task.answer)
         if not isinstance(reference, str | int | float):
             raise DataError(
                 f"{path}: {task.task_id!r} has no text in {settings.reference_field!r}. Add a good "
                 f"answer, or set {prefix}.reference_field"
             )
-        question = str(task.metadata.get(settings.query_field, task.main_query))
-        found.append((question, str(reference), task.metadata.get(settings.answer_field)))
+        question = str(row.get(settings.query_field, task.main_query))
+        found.append((question, str(reference), row.get(settings.answer_field)))
     examples = []
     for number, (question, reference, graded) in enumerate(found):
         other = next((each for _, each, _ in found[number + 1 :] + found[:number] if each != reference), "")
@@ -105,19 +106,12 @@ class RubricsJudge:
     dropped. They are written to `file`, where a resumed run with the same settings and examples finds them.
     """
 
-    def __init__(
-        self,
-        model: OutsideModel,
-        settings: RubricsGrader,
-        examples: Sequence[Example],
-        *,
-        file: Path | None = None,
-    ) -> None:
+    def __init__(self, model: OutsideModel, settings: RubricsGrader, *, file: Path | None = None) -> None:
         """`file`: where rubrics are kept; None: nowhere."""
         self.name = settings.grader_name
         self._model = model
         self._settings = settings
-        self._examples = examples
+        self._examples = read_examples(settings)
         self._file = file
         self._rubrics: list[str] = []
         self._deriving = asyncio.Lock()
@@ -126,15 +120,15 @@ class RubricsJudge:
         async with self._deriving:
             if not self._rubrics:
                 self._rubrics = await self._kept_or_derived()
-        question = _asked(task)
-        if self._settings.grader_mode == "listwise" and len(episodes) > 1:
-            return await self._rank(question, task, episodes)
+        question = task.messages if task.init_messages else task.main_query
+        answers, is_listwise = [each.output for each in episodes], self._settings.grader_mode == "listwise"
+        if is_listwise and len(answers) > 1:
+            rewards = await self._rank(question, answers, task.answer)
+        else:
+            grades = (self._grade(question, each, self._rubrics, task.answer) for each in answers)
+            rewards = await asyncio.gather(*grades)
         highest = self._settings.max_score
-        grades = await asyncio.gather(
-            *(self._grade(question, episode.output, self._rubrics, task.answer) for episode in episodes)
-        )
-        listwise = self._settings.grader_mode == "listwise"
-        return [Score(grade, is_success=grade >= highest and not listwise) for grade in grades]
+        return [Score(reward, is_success=reward >= highest and not is_listwise) for reward in rewards]
 
     async def _grade(self, question: Any, answer: str, rubrics: list[str], reference: str | None) -> float:
         lowest, highest = self._settings.min_score, self._settings.max_score
@@ -143,28 +137,24 @@ class RubricsJudge:
             fits = lowest <= found.grade <= highest
             return "" if fits else f"grade is {found.grade}, not from {lowest} to {highest}"
 
-        data = {"task": question, "answer": answer} | ({} if reference is None else {"reference": reference})
+        data = with_reference({"task": question, "answer": answer}, reference)
         instructions = self._instructions("grade", rubrics, lowest=lowest, highest=highest)
         return (await self._model.ask(instructions, data, Grade, check)).grade
 
-    async def _rank(self, question: Any, task: Task, episodes: Sequence[Episode]) -> list[Score]:
-        order = list(range(len(episodes)))
-        random.Random(repr([episode.output for episode in episodes])).shuffle(order)
-        data = {"task": question, "answers": [episodes[index].output for index in order]}
-        if task.answer is not None:
-            data["reference"] = task.answer
+    async def _rank(self, question: Any, answers: list[str], reference: str | None) -> list[float]:
+        last = len(answers)
+        order = list(range(last))
+        random.Random(repr(answers)).shuffle(order)
 
         def check(found: Places) -> str:
-            fits = len(found.places) == len(order) and max(found.places, default=0) <= len(order)
-            return "" if fits else f"places must be {len(order)} numbers from 1 to {len(order)}"
+            fits = len(found.places) == last and max(found.places, default=0) <= last
+            return "" if fits else f"places must be {last} numbers from 1 to {last}"
 
+        data = with_reference({"task": question, "answers": [answers[index] for index in order]}, reference)
         found = await self._model.ask(self._instructions("rank", self._rubrics), data, Places, check)
+        place_of = dict(zip(order, found.places, strict=True))
         lowest, highest = self._settings.min_score, self._settings.max_score
-        rewards = {
-            index: highest - (highest - lowest) * (place - 1) / (len(order) - 1)
-            for index, place in zip(order, found.places, strict=True)
-        }
-        return [Score(rewards[index], is_success=False) for index in range(len(episodes))]
+        return [highest - (highest - lowest) * (place_of[index] - 1) / (last - 1) for index in range(last)]
 
     def _instructions(self, name: str, rubrics: list[str], **values: Any) -> str:
         """With a prompt of the user's own in the place of ours, which is followed by the rubrics."""
@@ -208,37 +198,33 @@ class RubricsJudge:
             )
         if not self._settings.enable_categorization:
             return rubrics
-        most = self._settings.categories_number
-        return await self._write("merge", {"rubrics": rubrics}, most, lambda found: len(found) <= most)
+        return await self._write("merge", {"rubrics": rubrics}, self._settings.categories_number)
 
     async def _of_example(self, example: Example) -> list[str]:
         """Rubrics by which the good answer beats the poorer one; none where no revision brings that about."""
         wanted = self._settings.query_specific_generate_number
         data: dict[str, Any] = {"task": example.question, "reference": example.reference}
-        rubrics = await self._write("propose", data, wanted)
-        for round_number in range(_ROUNDS + 1):
+        name = "propose"
+        for _ in range(_ROUNDS + 1):
+            rubrics = await self._write(name, data, wanted)
             good, poor = await asyncio.gather(
                 self._grade(example.question, example.reference, rubrics, None),
                 self._grade(example.question, example.poorer, rubrics, None),
             )
             if good > poor:
                 return rubrics
-            if round_number < _ROUNDS:
-                grades = {"grade_of_reference": good, "poorer": example.poorer, "grade_of_poorer": poor}
-                rubrics = await self._write("revise", data | grades | {"rubrics": rubrics}, wanted)
+            grades = {"grade_of_reference": good, "poorer": example.poorer, "grade_of_poorer": poor}
+            name, data = "revise", data | grades | {"rubrics": rubrics}
         _log.warning("rubrics for %r never told the good answer from the poorer", example.question[:100])
         return []
 
-    async def _write(
-        self, name: str, data: Any, count: int, fits: Callable[[list[str]], bool] | None = None
-    ) -> list[str]:
+    async def _write(self, name: str, data: Any, count: int) -> list[str]:
+        """As many rubrics; where several are merged, no more."""
+
         def check(found: Rubrics) -> str:
-            right = fits(found.rubrics) if fits else len(found.rubrics) == count
-            return "" if right else f"{len(found.rubrics)} rubrics, not {count}"
+            written = len(found.rubrics)
+            fits = written <= count if name == "merge" else written == count
+            return "" if fits else f"{written} rubrics, not {count}"
 
         instructions = instructed(name, count=count, language=self._settings.language)
         return (await self._model.ask(instructions, data, Rubrics, check)).rubrics
-
-
-def _asked(task: Task) -> Any:
-    return task.messages if task.init_messages else task.main_query

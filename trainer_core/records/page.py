@@ -25,7 +25,7 @@ def episode_page(store: EpisodeStore, record: Record) -> str:
     used = {each for call in episode.calls for each in (*call.prompt_ids, *call.completion_ids)}
     data = {
         "title": title(record),
-        "facts": [[name, value] for name, value in facts(record)],
+        "facts": facts(record),
         "texts": texts(episode),
         "advantage": record.advantage,
         "pieces": {each: store.pieces.get(each, "�") for each in sorted(used)},

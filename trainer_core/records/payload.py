@@ -21,6 +21,7 @@ from trainer_core.types import Call, Episode
 
 _LENGTH = struct.Struct("<I")
 _IDS, _LOGPROBS = np.dtype("<i4"), np.dtype("<f4")
+_ARRAYS = ("prompt_ids", "completion_ids", "logprobs")
 _EPISODE = TypeAdapter(Episode)
 
 
@@ -32,20 +33,9 @@ def encode(episode: Episode) -> bytes:
     for call, (after, kept) in zip(episode.calls, shared_beginnings(episode.calls), strict=True):
         new, completion = np.array(call.prompt_ids[kept:], _IDS), np.array(call.completion_ids, _IDS)
         logprobs = np.array(call.logprobs, _LOGPROBS)
-        calls.append(
-            {
-                "agent": call.agent,
-                "weight_version": call.weight_version,
-                "finish_reason": call.finish_reason,
-                "started": call.started,
-                "seconds": call.seconds,
-                "after": after,
-                "kept": kept,
-                "new": len(new),
-                "sampled": len(completion),
-                "logprobs": len(logprobs),
-            }
-        )
+        told = {name: value for name, value in vars(call).items() if name not in _ARRAYS}
+        sizes = {"new": len(new), "sampled": len(completion), "logprobs": len(logprobs)}
+        calls.append(told | {"after": after, "kept": kept} | sizes)
         arrays += [new.tobytes(), completion.tobytes(), logprobs.tobytes()]
     header = vars(episode) | {"task": vars(episode.task), "calls": calls}
     text = json.dumps(header, ensure_ascii=False, default=_plain).encode("utf-8", "backslashreplace")

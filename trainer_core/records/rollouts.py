@@ -112,12 +112,9 @@ def _record(store: EpisodeStore, number: int) -> Record:
 def _print_table(records: Sequence[Record], count: int) -> None:
     rows = [_HEADS, *map(_cells, records)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = ["<" if head in ("split", "task", "ended") else ">" for head in _HEADS]
     for row in rows:
-        is_text = ("split", "task", "ended")
-        cells = (
-            cell.ljust(width) if head in is_text else cell.rjust(width)
-            for head, cell, width in zip(_HEADS, row, widths, strict=True)
-        )
+        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
         typer.echo("  ".join(cells).rstrip())
     if count > len(records):
         typer.echo(f"{count - len(records)} more; --limit 0 lists all {count}")
@@ -141,15 +138,11 @@ def _print_episode(store: EpisodeStore, record: Record) -> None:
         lines += ["", f"--- {name}", text]
     beginnings = shared_beginnings(episode.calls)
     for number, (call, (after, kept)) in enumerate(zip(episode.calls, beginnings, strict=True), 1):
-        agent = f" of {call.agent}" if call.agent else ""
+        head = f"--- call {number}{f' of {call.agent}' if call.agent else ''}"
         behind = "" if after is None else f", after {kept} tokens that call {after + 1} has"
-        lines += ["", f"--- call {number}{agent}: prompt, {len(call.prompt_ids) - kept} tokens{behind}"]
-        lines.append(_joined(store, call.prompt_ids[kept:]))
-        lines += [
-            "",
-            f"--- call {number}{agent}: {len(call.completion_ids)} sampled tokens, {call.finish_reason}",
-        ]
-        lines.append(_joined(store, call.completion_ids))
+        prompt, drawn = call.prompt_ids[kept:], call.completion_ids
+        lines += ["", f"{head}: prompt, {len(prompt)} tokens{behind}", _joined(store, prompt)]
+        lines += ["", f"{head}: {len(drawn)} sampled tokens, {call.finish_reason}", _joined(store, drawn)]
     typer.echo("\n".join(lines))
 
 
@@ -161,22 +154,19 @@ def _joined(store: EpisodeStore, ids: Iterable[int]) -> str:
 
 
 def _as_json(record: Record) -> dict[str, Any]:
-    where = ("frame_at", "frame_bytes", "at")
+    where = {"frame_at", "frame_bytes", "at"}
     shown = {name: value for name, value in vars(record).items() if name not in where}
     return shown | {"metrics": json.loads(record.metrics)}
 
 
 def _episode_json(store: EpisodeStore, record: Record) -> dict[str, Any]:
     episode = store.read(record)
-    calls = [
-        vars(call)
-        | {"prompt": _joined(store, call.prompt_ids), "completion": _joined(store, call.completion_ids)}
-        for call in episode.calls
-    ]
-    return {
-        "record": _as_json(record),
-        "episode": vars(episode) | {"task": vars(episode.task), "calls": calls},
-    }
+    calls = []
+    for call in episode.calls:
+        prompt, completion = _joined(store, call.prompt_ids), _joined(store, call.completion_ids)
+        calls.append(vars(call) | {"prompt": prompt, "completion": completion})
+    whole = vars(episode) | {"task": vars(episode.task), "calls": calls}
+    return {"record": _as_json(record), "episode": whole}
 
 
 def _print_json(value: Any) -> None:

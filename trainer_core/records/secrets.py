@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -44,13 +44,9 @@ def masked_episode(episode: Episode, task: Task, pieces: Mapping[int, str]) -> E
     """The episode without secrets, on a task that has none. `pieces`: the text of each token."""
     calls = []
     for call in episode.calls:
-        ids = call.prompt_ids + call.completion_ids
-        kept = _masked_ids(ids, pieces.__getitem__)
+        kept = _masked_ids(call.prompt_ids + call.completion_ids, pieces)
         before = len(call.prompt_ids)
-        is_same = kept is ids
-        calls.append(
-            call if is_same else replace(call, prompt_ids=kept[:before], completion_ids=kept[before:])
-        )
+        calls.append(replace(call, prompt_ids=kept[:before], completion_ids=kept[before:]) if kept else call)
     error = None if episode.error is None else masked_text(episode.error)
     return replace(episode, task=task, calls=tuple(calls), output=masked_text(episode.output), error=error)
 
@@ -77,12 +73,11 @@ def _masked(value: Any) -> Any:
     return list(map(_masked, value)) if isinstance(value, list) else value
 
 
-def _masked_ids(ids: tuple[int, ...], piece: Callable[[int], str]) -> tuple[int, ...]:
-    """The same object where nothing is masked."""
-    parts = list(map(piece, ids))
-    spans = _spans("".join(parts))
-    if not spans:
-        return ids
+def _masked_ids(ids: tuple[int, ...], pieces: Mapping[int, str]) -> tuple[int, ...]:
+    """Empty where nothing is masked."""
+    parts = [pieces[each] for each in ids]
+    if not (spans := _spans("".join(parts))):
+        return ()
     ends, kept = list(accumulate(map(len, parts))), list(ids)
     for start, end in spans:
         first, last = bisect_right(ends, start), bisect_left(ends, end)

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, fields
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from trainer_core.types import Episode, TrainingError
 
 FORMAT = 1
 INDEX, PAYLOADS = "index.sqlite", "payloads.zst"
-_FRAME_BYTES = 1 << 20  # before compression; reading one episode means reading its frame
+_FRAME_BYTES = 1 << 20  # an episode's frame holds those that begin within so many; all are read to read one
 Split = Literal["train", "validation"]
 Pieces = Callable[[SequenceOf[int]], SequenceOf[str]]
 
@@ -69,6 +70,9 @@ _COLUMNS = ", ".join(field.name for field in fields(Record))
 class EpisodeStore:
     """The episodes of one experiment. One process writes; others may read meanwhile."""
 
+    pieces: dict[int, str]
+    """The text of each token that any episode has."""
+
     def __init__(self, folder: Path, *, writes: bool = False) -> None:
         """Open a store; a writer makes one where there is none, and cuts off what a crash left half written.
 
@@ -88,7 +92,7 @@ class EpisodeStore:
             self._check_format(writes)
             if writes:
                 self._repair()
-            self._pieces = self._read_pieces()
+            self._read_pieces()
         except sqlite3.DatabaseError as error:
             self._index.close()
             if writes and isinstance(error, sqlite3.OperationalError):
@@ -105,7 +109,7 @@ class EpisodeStore:
                 later = (split, -1 if step is None else step)
                 self._index.execute("DELETE FROM episodes WHERE split = ? AND step > ?", later)
         self._repair()
-        self._pieces = self._read_pieces()
+        self._read_pieces()
 
     def write(
         self,
@@ -124,11 +128,11 @@ class EpisodeStore:
         Raises:
             OSError, sqlite3.Error: they cannot be written.
         """
-        used = {each for one in episodes for call in one.calls for each in call.prompt_ids}
-        used |= {each for one in episodes for call in one.calls for each in call.completion_ids}
-        new = sorted(used - self._pieces.keys())
+        calls = [call for one in episodes for call in one.calls]
+        used = {each for call in calls for ids in (call.prompt_ids, call.completion_ids) for each in ids}
+        new = sorted(used - self.pieces.keys())
         grown = dict(zip(new, pieces(new), strict=True)) if new else {}
-        known = self._pieces | grown
+        known = self.pieces | grown
         tasks = {id(one.task): masked_task(one.task) for one in episodes}
         masked = [masked_episode(one, tasks[id(one.task)], known) for one in episodes]
         given = advantages or [None] * len(episodes)
@@ -138,7 +142,7 @@ class EpisodeStore:
             self._index.executemany("INSERT INTO pieces VALUES (?, ?)", grown.items())
             marks = ", ".join("?" * len(fields(Record)))
             self._index.executemany(f"INSERT INTO episodes ({_COLUMNS}) VALUES ({marks})", rows)
-        self._pieces = known
+        self.pieces = known
 
     def records(
         self, where: str = "1", values: SequenceOf[Any] = (), *, order: str = "id", limit: int = -1
@@ -167,15 +171,8 @@ class EpisodeStore:
                 file.seek(record.frame_at)
                 return decode(decompress(file.read(record.frame_bytes)), record.at)[0]
         except (OSError, ValueError) as error:
-            told = (
-                f"the payload of episode {record.id} in {path} cannot be read ({error}); others may be whole"
-            )
-            raise RecordsError(told) from error
-
-    @property
-    def pieces(self) -> Mapping[int, str]:
-        """The text of each token that any episode has."""
-        return self._pieces
+            told = f"the payload of episode {record.id} in {path} cannot be read ({error})"
+            raise RecordsError(f"{told}; others may be whole") from error
 
     def close(self) -> None:
         """Let go; a writer leaves one file of index that can be read from a read-only disk."""
@@ -194,13 +191,13 @@ class EpisodeStore:
                 "Read it with the version that wrote it"
             )
         if writes:
-            self._index.execute("PRAGMA journal_mode = WAL")
-            self._index.execute("PRAGMA synchronous = NORMAL")
-            with self._index:
-                self._index.execute("BEGIN")
-                self._index.execute(f"CREATE TABLE IF NOT EXISTS episodes ({_columns_of_table()})")
-                self._index.execute("CREATE TABLE IF NOT EXISTS pieces (id INTEGER PRIMARY KEY, piece TEXT)")
-                self._index.execute(f"PRAGMA user_version = {FORMAT}")
+            columns = _COLUMNS.replace("id,", "id INTEGER PRIMARY KEY,", 1)
+            self._index.executescript(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; BEGIN;"
+                f"CREATE TABLE IF NOT EXISTS episodes ({columns});"
+                "CREATE TABLE IF NOT EXISTS pieces (id INTEGER PRIMARY KEY, piece TEXT);"
+                f"PRAGMA user_version = {FORMAT}; COMMIT"
+            )
 
     def _repair(self) -> None:
         """Forget rows whose payload a power cut took, and payloads that no row names."""
@@ -214,31 +211,20 @@ class EpisodeStore:
                 self._index.execute("DELETE FROM pieces")
         os.truncate(path, end or 0)
 
-    def _read_pieces(self) -> dict[int, str]:
-        return {MASKED: MASK, **dict(self._index.execute("SELECT id, piece FROM pieces"))}
+    def _read_pieces(self) -> None:
+        self.pieces = {MASKED: MASK} | dict(self._index.execute("SELECT id, piece FROM pieces"))
 
     def _append(self, payloads: SequenceOf[bytes]) -> list[tuple[int, int, int]]:
         """Write payloads to the end of the file; the place of each: frame, its length, where in it."""
         places: list[tuple[int, int, int]] = []
+        begun = zip(accumulate(map(len, payloads), initial=0), payloads, strict=False)
         with (self.folder / PAYLOADS).open("ab") as file:
-            begin = file.tell()
-            while len(places) < len(payloads):
-                starts, size = [], 0
-                for payload in payloads[len(places) :]:
-                    starts.append(size)
-                    size += len(payload)
-                    if size >= _FRAME_BYTES:
-                        break
-                chosen = payloads[len(places) : len(places) + len(starts)]
-                frame = compress(b"".join(chosen))
+            for _, chosen in groupby(begun, key=lambda each: each[0] // _FRAME_BYTES):
+                begins, contents = zip(*chosen, strict=True)
+                at, frame = file.tell(), compress(b"".join(contents))
                 file.write(frame)
-                places += [(begin, len(frame), start) for start in starts]
-                begin += len(frame)
+                places += [(at, len(frame), begin - begins[0]) for begin in begins]
         return places
-
-
-def _columns_of_table() -> str:
-    return _COLUMNS.replace("id,", "id INTEGER PRIMARY KEY,", 1)
 
 
 def _row(

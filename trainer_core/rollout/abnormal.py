@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from trainer_core.types import Call, Episode, FinishReason
@@ -67,14 +68,13 @@ def has_other_script(answer: Sampled) -> bool:
 def has_wrong_tool_call(answer: Sampled) -> bool:
     """True if a `<tool_call>` is not closed, or holds neither a JSON object with a name and an object of
     arguments nor a `<function=…>`."""
-    outside = re.sub(r"<tool_call>(.*?)</tool_call>", "", answer.text, flags=re.DOTALL)
-    if "<tool_call>" in outside or "</tool_call>" in outside:
-        return True
-    calls = re.findall(r"<tool_call>(.*?)</tool_call>", answer.text, flags=re.DOTALL)
-    return not all(_is_tool_call(call.strip()) for call in calls)
+    outside, *rest = re.split(r"<tool_call>(.*?)</tool_call>", answer.text, flags=re.DOTALL)
+    calls, outside = rest[::2], "".join([outside, *rest[1::2]])
+    return bool(re.search("</?tool_call>", outside)) or not all(map(_is_tool_call, calls))
 
 
 def _is_tool_call(text: str) -> bool:
+    text = text.strip()
     if text.startswith("<function=") and text.endswith("</function>"):
         return True
     try:
@@ -94,10 +94,10 @@ def has_unpaired_think(answer: Sampled) -> bool:
 
 def breaks_format_type_1(answer: Sampled) -> bool:
     """True unless it is one `<think>…</think>` and then one ```python block."""
-    if re.findall(r"</?think>", answer.text) != ["<think>", "</think>"]:
-        return True
-    _, _, said = answer.text.partition("</think>")
-    return re.fullmatch(r"\s*```python\n((?!```).)*```\s*", said, flags=re.DOTALL) is None
+    marks = re.findall(r"</?think>", answer.text)
+    said = answer.text.partition("</think>")[2]
+    block = re.fullmatch(r"\s*```python\n((?!```).)*```\s*", said, flags=re.DOTALL)
+    return marks != ["<think>", "</think>"] or block is None
 
 
 _CHECKS: Mapping[str, Callable[[Sampled], bool]] = {
@@ -137,13 +137,9 @@ class AbnormalAnswers:
             return episode
         for number, call in enumerate(episode.calls, 1):
             if (reason := abnormality(self._sampled(call), self._checks)) is not None:
-                return replace(
-                    episode,
-                    calls=episode.calls[:number] if self._ends else episode.calls,
-                    reward=self._reward,
-                    is_success=False,
-                    metrics={**episode.metrics, f"rollout/abnormal/{reason}": 1.0},
-                )
+                calls = episode.calls[:number] if self._ends else episode.calls
+                metrics = {**episode.metrics, f"rollout/abnormal/{reason}": 1.0}
+                return replace(episode, calls=calls, reward=self._reward, is_success=False, metrics=metrics)
         return episode
 
     def _sampled(self, call: Call) -> Sampled:
@@ -168,11 +164,9 @@ def turn_marks(tokenizer: Any) -> frozenset[str]:
         return frozenset()
     before = first.partition("~user~")[0]
     between = both.rpartition("~user~")[0].rpartition("~assistant~")[2]
-    length = 0
-    while length < min(len(before), len(between)) and before[-1 - length] == between[-1 - length]:
-        length += 1
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before[::-1], between[::-1], strict=False))
+    mark = between[len(between) - len(list(same)) :]
     end = tokenizer.eos_token or ""
-    mark = between[len(between) - length :]
     mark = (mark.rpartition(end)[2] if end else mark).strip()
     found = {mark} if any(token in mark for token in tokenizer.all_special_tokens) else set()
     if end and end in between:

@@ -97,7 +97,12 @@ def test_what_is_nested_too_deeply(serve: Serve, engine: FakeEngine) -> None:
 
 def test_a_tool_call_is_an_object(serve: Serve) -> None:
     tokenizer = family("qwen3")
-    for arguments, kind in (("[1]", "stop"), ('"x"', "stop"), ('{"a": 1}', "tool_calls")):
+    for arguments, kind in (
+        ("[1]", "stop"),
+        ('"x"', "stop"),
+        ('{"a": "\\ud800"}', "stop"),
+        ('{"a": 1}', "tool_calls"),
+    ):
         call = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
         gateway = serve(FakeEngine(says(tokenizer, call)), tokenizer)
         choice = ask(gateway, an_episode(gateway).key()).json()["choices"][0]
@@ -156,6 +161,18 @@ def test_a_prompt_that_does_not_fit(serve: Serve, engine: FakeEngine, path: str)
     )
     recorded = episode.close()
     assert recorded.stop_reason is StopReason.CONTEXT and recorded.calls == ()
+
+
+def test_a_long_message_in_a_conversation_does_not_fit_either(serve: Serve, engine: FakeEngine) -> None:
+    gateway = serve(engine)
+    episode = an_episode(gateway)
+    said = ask(gateway, episode.key()).json()["choices"][0]["message"]
+    began = time.monotonic()
+    answer = ask(
+        gateway, episode.key(), {"messages": [*HI, said, {"role": "user", "content": "x" * 10_000_000}]}
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
+    assert time.monotonic() - began < 5 and len(engine.requests) == 1
 
 
 def test_limits_of_an_episode(serve: Serve, tokenizer: Any) -> None:

@@ -100,7 +100,7 @@ class Model:
 
 
 def judge_of(fake: Fake, settings: RubricsGrader, file: Path | None = None) -> RubricsJudge:
-    return RubricsJudge(fake.model(), settings, read_examples(settings), file=file)
+    return RubricsJudge(fake.model(), settings, file=file)
 
 
 def test_rubrics_are_proposed_tried_revised_and_kept(tmp_path: Path) -> None:

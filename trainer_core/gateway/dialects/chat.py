@@ -3,58 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from trainer_core.gateway.ask import (
-    Answer,
-    Ask,
-    Choice,
-    Delta,
-    Message,
-    common,
-    ids,
-    number,
-    objects,
-    plain,
-    refuse,
-    texts,
-    with_tools,
-)
-from trainer_core.gateway.dialects.openai import DONE, event, finish, logprobs, usage
-from trainer_core.gateway.dialects.openai import error as error
+from trainer_core.gateway.ask import Answer, Ask, Choice, Delta, Message, refuse
+from trainer_core.gateway.body import SEVERAL, conversing, objects, parameters, plain
+from trainer_core.gateway.dialects.dialect import DONE, Dialect, event, usage
 
-Body = Mapping[str, Any]
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
-def read(body: Body) -> Ask:
-    """See `Dialect.read`."""
-    conversation = [read_message(message, place) for place, message in enumerate(objects(body, "messages"))]
-    if not conversation:
-        raise refuse("messages", "there must be at least one")
-    ask = replace(
-        common(body),
-        messages=conversation,
-        max_tokens=number(body, "max_completion_tokens", int, 1) or number(body, "max_tokens", int, 1),
-        n=number(body, "n", int, 1, 128) or 1,
-        stop=texts(body, "stop"),
-        stop_ids=ids(body, "stop_token_ids"),
-        logprobs=body.get("logprobs") is True,
-        top_logprobs=number(body, "top_logprobs", int, 0, 20) or 0,
-    )
-    response_format = (body.get("response_format") or {}).get("type", "text")
-    if response_format != "text":
-        ask = replace(ask, unmet=("response_format",))
-    choice = body.get("tool_choice")
-    named = choice["function"].get("name") if isinstance(choice, dict) and "function" in choice else choice
-    return with_tools(ask, [tool for tool in objects(body, "tools") if _is_function(tool)], named)
+class Chat(Dialect):
+    """See `Dialect`."""
+
+    def read(self) -> Ask:
+        body = self.body
+        conversation = [read_message(each, place) for place, each in enumerate(objects(body, "messages", 1))]
+        longest = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
+        ask = parameters(
+            body, **SEVERAL, max_tokens=longest, logprobs="logprobs", top_logprobs="top_logprobs"
+        )
+        if (body.get("response_format") or {}).get("type", "text") != "text":
+            ask = ask.model_copy(update={"unmet": ("response_format",)})
+        choice = body.get("tool_choice")
+        if isinstance(choice, dict) and "function" in choice:
+            choice = choice["function"].get("name")
+        return conversing(ask, conversation, [_function(tool) for tool in objects(body, "tools")], choice)
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": f"chatcmpl-{self.id}", "object": kind, "created": self.created, "model": self.model}
+
+    def write(self, answer: Answer) -> dict[str, Any]:
+        whole = self._head("chat.completion")
+        whole["choices"] = [self._choice(answer, place, each) for place, each in enumerate(answer.choices)]
+        whole["usage"] = usage(answer)
+        if self.body.get("return_token_ids"):
+            whole["prompt_token_ids"] = answer.prompts[0]
+        return whole
+
+    def _choice(self, answer: Answer, place: int, choice: Choice) -> dict[str, Any]:
+        message, drawn = choice.said.message(), choice.generation
+        made: dict[str, Any] = {
+            "index": place,
+            "message": message,
+            "finish_reason": _finish(choice),
+            "logprobs": None,
+        }
+        if self.ask.logprobs:
+            made["logprobs"] = {"content": self.logprobs(answer, choice)}
+        if self.body.get("return_token_ids"):
+            made["token_ids"] = drawn.ids
+            message["prompt_token_ids"] = answer.prompts[0]
+            message["generation_token_ids"] = drawn.ids
+            message["generation_log_probs"] = drawn.logprobs
+        return made
+
+    def begin(self) -> bytes:
+        return b"".join(self._chunk(place, role="assistant", content="") for place in range(self.ask.n))
+
+    def delta(self, delta: Delta) -> bytes:
+        added = {"reasoning_content": delta.reasoning, "content": delta.content}
+        return self._chunk(delta.index, **{name: text for name, text in added.items() if text})
+
+    def end(self, answer: Answer) -> bytes:
+        whole, parts = self.write(answer), []
+        for place, choice in enumerate(whole["choices"]):
+            if calls := choice.pop("message").get("tool_calls"):
+                numbered = [{"index": number, **call} for number, call in enumerate(calls)]
+                parts.append(self._chunk(place, tool_calls=numbered))
+            parts.append(self._event([{**choice, "delta": {}}]))
+        if not self.ask.stream_options.get("include_usage"):
+            del whole["usage"]
+        more = {name: whole[name] for name in ("prompt_token_ids", "usage") if name in whole}
+        return b"".join([*parts, self._event([], **more) if more else b"", DONE])
+
+    def _chunk(self, place: int, **delta: Any) -> bytes:
+        return self._event([{"index": place, "delta": delta, "logprobs": None, "finish_reason": None}])
+
+    def _event(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
+        return event({**self._head("chat.completion.chunk"), "choices": choices, **more})
 
 
-def _is_function(tool: Mapping[str, Any]) -> bool:
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     if tool.get("type") != "function" or not isinstance(tool.get("function"), dict):
         raise refuse("tools", f"only functions can be offered, not {tool.get('type')!r}")
-    return True
+    return tool
+
+
+def _finish(choice: Choice) -> str:
+    """`tool_calls` where the model ended by asking for some."""
+    if choice.finish == "stop" and choice.said.tool_calls:
+        return "tool_calls"
+    return choice.finish.value if choice.finish != "abort" else "stop"
 
 
 def read_message(message: Message, place: int) -> Message:
@@ -75,86 +114,3 @@ def read_message(message: Message, place: int) -> Message:
         if isinstance(message.get(key), str):
             made[key] = message[key]
     return made
-
-
-def write(answer: Answer, ask: Ask, body: Body) -> dict[str, Any]:
-    """See `Dialect.write`."""
-    whole = _head(answer.id, answer.created, answer.model, "chat.completion")
-    whole["choices"] = [
-        _choice(answer, choice, place, ask, body) for place, choice in enumerate(answer.choices)
-    ]
-    whole["usage"] = usage(answer)
-    if body.get("return_token_ids"):
-        whole["prompt_token_ids"] = answer.prompts[0]
-    return whole
-
-
-def _head(answer_id: str, created: int, model: str, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{answer_id}", "object": kind, "created": created, "model": model}
-
-
-def _choice(answer: Answer, choice: Choice, place: int, ask: Ask, body: Body) -> dict[str, Any]:
-    message = choice.said.message()
-    made: dict[str, Any] = {
-        "index": place,
-        "message": message,
-        "finish_reason": finish(choice),
-        "logprobs": None,
-    }
-    if ask.logprobs:
-        made["logprobs"] = {"content": logprobs(choice, answer, body)}
-    if body.get("return_token_ids"):
-        made["token_ids"] = choice.generation.ids
-        message["prompt_token_ids"] = answer.prompts[0]
-        message["generation_token_ids"] = choice.generation.ids
-        message["generation_log_probs"] = choice.generation.logprobs
-    return made
-
-
-class stream:  # noqa: N801  # the dialect's function
-    """See `Dialect.stream`."""
-
-    def __init__(self, ask: Ask, body: Body, answer_id: str, created: int, model: str) -> None:
-        self._ask = ask
-        self._body = body
-        self._head = _head(answer_id, created, model, "chat.completion.chunk")
-
-    def _chunk(
-        self, place: int, delta: dict[str, Any], finish_reason: str | None = None, **more: Any
-    ) -> bytes:
-        choice = {"index": place, "delta": delta, "logprobs": None, "finish_reason": finish_reason, **more}
-        return event({**self._head, "choices": [choice]})
-
-    def open(self) -> bytes:
-        first = {"role": "assistant", "content": ""}
-        return b"".join(self._chunk(place, first) for place in range(self._ask.n))
-
-    def delta(self, delta: Delta) -> bytes:
-        added: dict[str, Any] = {}
-        if delta.reasoning:
-            added["reasoning_content"] = delta.reasoning
-        if delta.content:
-            added["content"] = delta.content
-        return self._chunk(delta.index, added)
-
-    def close(self, answer: Answer) -> bytes:
-        parts = []
-        for place, choice in enumerate(answer.choices):
-            calls = choice.said.message().get("tool_calls", [])
-            delta = {"tool_calls": [{"index": n, **call} for n, call in enumerate(calls)]} if calls else {}
-            more: dict[str, Any] = {}
-            if self._ask.logprobs:
-                more["logprobs"] = {"content": logprobs(choice, answer, self._body)}
-            if self._body.get("return_token_ids"):
-                more["token_ids"] = choice.generation.ids
-            if delta:
-                parts.append(self._chunk(place, delta))
-            parts.append(self._chunk(place, {}, finish(choice), **more))
-        last: dict[str, Any] = {**self._head, "choices": []}
-        if self._body.get("return_token_ids"):
-            last["prompt_token_ids"] = answer.prompts[0]
-        if (self._body.get("stream_options") or {}).get("include_usage"):
-            last["usage"] = usage(answer)
-        if len(last) > len(self._head) + 1:
-            parts.append(event(last))
-        return b"".join([*parts, DONE])
