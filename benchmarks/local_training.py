@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -38,11 +39,10 @@ import torch
 from _claim import Row, parser, publish
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from trainer_core.backbone import local
 from trainer_core.backbone.loop import _step
 from trainer_core.backbone.phases import Phases
 from trainer_core.backbone.process import tune_process
-from trainer_core.backbone.run import Run, open_run
+from trainer_core.backbone.run import Run
 from trainer_core.backbone.stop import StopSignals
 from trainer_core.config.load import load_config
 from trainer_core.engine.tiny_model import make_tokenizer
@@ -126,7 +126,8 @@ class Ours:
         off = ("val_before_train=false", "test_freq=-1", "save_freq=-1", "total_training_steps=10000")
         words += [f"ajet.trainer_common.{word}" for word in off]
         config = load_config(QUICKSTART, now=datetime.now(), overrides=words, exp_dir=str(folder)).config
-        self.run: Run = open_run(config, local, say=lambda _: None, safe_point=lambda: None)
+        self.closing = ExitStack()
+        self.run = Run(config, self.closing, say=lambda _: None, safe_point=lambda: None)
         self.times = Times()
         self.unique_tokens: list[float] = []
         self._shape = shape
@@ -279,13 +280,13 @@ def alone(what: str) -> None:
         ours = Ours(shape, Path(place))
         if which == "trl":
             start = ours.start(Path(place), ALONE_STEPS)
-            ours.run.close()
+            ours.closing.close()
             del ours
             train_with_trl(shape, start, lambda: None)
         else:
             for _ in range(ALONE_STEPS):
                 ours.step()
-            ours.run.close()
+            ours.closing.close()
     peak = _resident_mib("VmHWM")
     print(json.dumps({"all": peak, "beyond": peak - libraries}))
 
@@ -309,7 +310,7 @@ def measure(letter: str, quick: bool) -> tuple[list[Row], dict[str, Any]]:
         tokens = median(ours.unique_tokens)
         rate = flops_per_s(model, int(tokens))
         limit = tokens * 5 * 2 * model.num_parameters() / rate
-        ours.run.close()
+        ours.closing.close()
     (our_cpu, our_wall), (trl_cpu, trl_wall) = ours.times.typical(), trl.typical()
     mib = {which: memory(letter, which) for which in ("ours", "trl")}
     ratio = trl_cpu / our_cpu

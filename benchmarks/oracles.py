@@ -117,9 +117,8 @@ def estimator(verl: Any, name: str, **numbers: Any) -> Callable[[RandomBatch], I
             known["index"] = batch.groups.numpy()
         theirs, returns = verl.get_adv_estimator_fn(name)(**known)
         yield batch.padded(advantages(name, ours)), torch.where(batch.mask, theirs, 0.0)
-        if name == "gae" and ours.values is not None:
-            targets = gae(ours.token_rewards(), ours.values, ours.trained, ours.segment, **numbers)[1]
-            yield batch.padded(targets), torch.where(batch.mask, returns, 0.0)
+        if name == "gae":
+            yield batch.padded(gae(ours)[1]), torch.where(batch.mask, returns, 0.0)
 
     return pairs
 
@@ -149,21 +148,17 @@ def loss_of(verl: Any, name: LossName) -> Callable[[RandomBatch], Iterator[Pair]
             batch.old, theirs_at, advantage, batch.mask.double(), mode, config
         )
         theirs.backward()
-        ours = policy_loss(
-            loss, flat := batch.flat(ours_at), batch.flat(batch.old), batch.flat(advantage), batch.segment,
-            batch.trained,
-        )  # fmt: skip
-        assert flat.requires_grad
+        given = batch.flat(ours_at), batch.flat(batch.old), batch.flat(advantage), batch.segment
+        losses, found = policy_loss(loss, *(each[batch.trained] for each in given))
         alone = torch.arange(batch.shape[0])
         weights = token_weights(batch.trained, batch.segment, alone, mode, dtype=torch.float64)
-        total = (weights * ours.losses).sum()
+        total = (weights[batch.trained] * losses).sum()
         total.backward()
         assert theirs_at.grad is not None and ours_at.grad is not None
         yield total.detach(), theirs.detach()
         yield ours_at.grad, theirs_at.grad
-        for metric in sorted(metrics.keys() & ours.metrics.keys()):
-            mean = ours.metrics[metric].sum() / batch.trained.sum()
-            yield mean, torch.tensor(metrics[metric], dtype=torch.float64)
+        for metric in sorted(metrics.keys() & found.keys()):
+            yield found[metric].mean(), torch.tensor(metrics[metric], dtype=torch.float64)
 
     return pairs
 

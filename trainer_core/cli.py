@@ -4,17 +4,19 @@
 Exit codes: 0 ok, 1 training failed, 2 bad config.
 """
 
+import importlib
 import json
 import sys
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from trainer_core.backbone.plan import make_plan, told
+from trainer_core.backbone.process import tune_process
 from trainer_core.config import ConfigError, Loaded, Problem, load_config, resolved_yaml
 from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
 from trainer_core.config.support import note
@@ -78,28 +80,22 @@ def ajet(
         raise typer.Exit(BAD_CONFIG) from None
     if dry_run:
         raise typer.Exit(_dry_run(loaded, as_json))
-    _print_warnings(loaded.warnings)
-    raise typer.Exit(_train(loaded))
-
-
-def _train(loaded: Loaded) -> int:
-    """Import what trains, and train; the exit status."""
-    try:
-        from trainer_core.backbone.main import train
-        from trainer_core.backbone.process import tune_process
-    except ModuleNotFoundError as error:
-        return _missing(error)
+    _echo("warning", loaded.warnings)
+    main = _imported("trainer_core.backbone.main")
     tune_process()
-    return train(loaded.config)
+    raise typer.Exit(main.train(loaded.config))
 
 
-def _missing(error: ModuleNotFoundError) -> int:
-    """Say what is not installed; the exit status."""
-    if str(error.name).partition(".")[0] == "trainer_core":
-        raise error
-    fix = "in the checkout of ajet-harness type: pip install '.[trainer]'"
-    typer.echo(f"error: this needs {error.name}, which is not installed; {fix}", err=True)
-    return BAD_CONFIG
+def _imported(module: str) -> Any:
+    """A module of ours; where a package that it needs is not installed, that is said and the program ends."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "trainer_core":
+            raise
+        fix = "in the checkout of ajet-harness type: pip install '.[trainer]'"
+        typer.echo(f"error: this needs {error.name}, which is not installed; {fix}", err=True)
+        raise SystemExit(BAD_CONFIG) from None
 
 
 def _print_problems(problems: Iterable[Problem], as_json: bool, stage: str = "config") -> None:
@@ -108,13 +104,12 @@ def _print_problems(problems: Iterable[Problem], as_json: bool, stage: str = "co
         found = {"ok": False, "stage": stage, "problems": [problem.as_json() for problem in problems]}
         typer.echo(json.dumps(found, ensure_ascii=False, default=str))
         return
+    _echo("error", problems)
+
+
+def _echo(kind: str, problems: Iterable[Problem]) -> None:
     for problem in problems:
-        typer.echo(f"error: {problem}", err=True)
-
-
-def _print_warnings(warnings: Iterable[Problem]) -> None:
-    for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"{kind}: {problem}", err=True)
 
 
 def _dry_run(loaded: Loaded, as_json: bool) -> int:
@@ -136,7 +131,7 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
         }
         typer.echo(json.dumps(answer, ensure_ascii=False))
         return 0
-    _print_warnings(warnings)
+    _echo("warning", warnings)
     typer.echo(resolved_yaml(loaded.config), nl=False)
     typer.echo("".join(f"\n# {line}" for line in told(plan, ajet)))
     return 0
@@ -149,20 +144,20 @@ def _explain(pattern: str, as_json: bool) -> int:
         _print_problems([problem], as_json)
         return BAD_CONFIG
     if as_json:
-        typer.echo(json.dumps([_as_json(key) for key in keys], ensure_ascii=False))
+        told = [
+            {
+                "key": key.path,
+                "type": key.type,
+                "default": key.default,
+                "description": key.description,
+                "local": None if key.is_section else note(key),
+            }
+            for key in keys
+        ]
+        typer.echo(json.dumps(told, ensure_ascii=False))
     else:
-        typer.echo("\n\n".join(_as_text(key) for key in keys))
+        typer.echo("\n\n".join(map(_as_text, keys)))
     return 0
-
-
-def _as_json(key: Key) -> dict[str, object]:
-    return {
-        "key": key.path,
-        "type": key.type,
-        "default": key.default,
-        "description": key.description,
-        "local": None if key.is_section else note(key),
-    }
 
 
 def _as_text(key: Key) -> str:
@@ -198,17 +193,8 @@ def main() -> None:
     if sys.argv[1:2] == ["new"]:
         _new(sys.argv[2:], prog_name="ajet new")
     if sys.argv[1:2] == ["rollouts"]:
-        _rollouts(sys.argv[2:])
+        _imported("trainer_core.records.rollouts").app(sys.argv[2:], prog_name="ajet rollouts")
     app(prog_name="ajet")
-
-
-def _rollouts(words: list[str]) -> NoReturn:
-    try:
-        from trainer_core.records.rollouts import app as rollouts
-    except ModuleNotFoundError as error:
-        raise SystemExit(_missing(error)) from None
-    rollouts(words, prog_name="ajet rollouts")
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

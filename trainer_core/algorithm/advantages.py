@@ -14,15 +14,12 @@ import torch
 from trainer_core.algorithm.names import unknown
 
 
-def grpo_advantages(
-    rewards: torch.Tensor, groups: torch.Tensor, *, norm_by_std: bool = True, eps: float = 1e-6
-) -> torch.Tensor:
-    """Group-relative advantages: (reward - mean of its group) / (std of its group + eps).
+def grpo_advantages(rewards: torch.Tensor, groups: torch.Tensor, *, norm_by_std: bool = True) -> torch.Tensor:
+    """Group-relative advantages: (reward - mean of its group) / (std of its group + 1e-6).
 
     Args:
         rewards: [E] float. groups: [E] int, equal for episodes of the same task; any sizes, any order.
         norm_by_std: False leaves the division out (Dr. GRPO, arXiv 2503.20783).
-        eps: added to the standard deviation; verl 1e-6, TRL 1e-4.
 
     Returns:
         [E], computed in float64. The standard deviation is the sample's (n - 1). Equal rewards give exactly
@@ -32,9 +29,8 @@ def grpo_advantages(
     Source: GRPO, arXiv 2402.03300, section 4.1.2.
     """
     centred, member_of, size = _centred(rewards, groups)
-    if norm_by_std:
-        centred = centred / (_std(centred, member_of, size) + eps)
-    return centred.to(rewards.dtype)
+    scale = _scale(centred, member_of, size) if norm_by_std else 1.0
+    return (centred / scale).to(rewards.dtype)
 
 
 def rloo_advantages(rewards: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
@@ -55,9 +51,9 @@ def opo_advantages(rewards: torch.Tensor, groups: torch.Tensor, lengths: torch.T
 
 
 def grpo_passk_advantages(
-    rewards: torch.Tensor, groups: torch.Tensor, *, norm_by_std: bool = True, eps: float = 1e-6
+    rewards: torch.Tensor, groups: torch.Tensor, *, norm_by_std: bool = True
 ) -> torch.Tensor:
-    """(best - second best) / (std + eps) for the best of a group, 0 for all others. [E], [E] → [E].
+    """(best - second best) / (std + 1e-6) for the best of a group, 0 for all others. [E], [E] → [E].
 
     A group of one gets 0 (verl refuses it). Source: arXiv 2503.19595; verl
     `compute_grpo_passk_outcome_advantage`.
@@ -66,11 +62,10 @@ def grpo_passk_advantages(
     best = _extreme(centred, member_of, len(size), "amax")
     is_best = centred == best[member_of]
     second = _extreme(torch.where(is_best, -torch.inf, centred), member_of, len(size), "amax")
-    alone_on_top = (_sum(is_best.double(), member_of, len(size)) == 1) & (size > 1)
+    alone_on_top = (torch.bincount(member_of[is_best], minlength=len(size)) == 1) & (size > 1)
     lead = torch.where(alone_on_top, best - second, 0.0)[member_of]
-    if norm_by_std:
-        lead = lead / (_std(centred, member_of, size) + eps)
-    return torch.where(is_best, lead, 0.0).to(rewards.dtype)
+    scale = _scale(centred, member_of, size) if norm_by_std else 1.0
+    return torch.where(is_best, lead / scale, 0.0).to(rewards.dtype)
 
 
 @dataclass(frozen=True)
@@ -119,7 +114,7 @@ class Outcomes:
         if self.penalty is None:
             return rewards
         penalty = torch.where(self.trained, self.penalty.double(), 0.0)
-        return rewards - _sum(penalty, self.episode, len(rewards))
+        return rewards - torch.bincount(self.episode, penalty, len(rewards))
 
     def token_rewards(self) -> torch.Tensor:
         """[T] float64: the episode's reward on the last trained token of each of its sequences, less the
@@ -146,20 +141,9 @@ def advantages(estimator: str, outcomes: Outcomes) -> torch.Tensor:
     return ESTIMATORS[estimator](outcomes).to(outcomes.rewards.dtype)
 
 
-def gae(
-    rewards: torch.Tensor,
-    values: torch.Tensor,
-    trained: torch.Tensor,
-    segment: torch.Tensor,
-    *,
-    gamma: float = 1.0,
-    lam: float = 1.0,
-) -> tuple[torch.Tensor, torch.Tensor]:
+def gae(outcomes: Outcomes) -> tuple[torch.Tensor, torch.Tensor]:
     """Generalised advantage estimation over the trained tokens of each sequence; what lies between them
     (observations) takes no step. For backbones that bring a critic; `local` has none and refuses it.
-
-    Args:
-        rewards, values: [T] per token. trained: [T] bool. segment: [T] int64, ascending.
 
     Returns:
         [T] advantages, whitened over all trained tokens, and [T] returns, the critic's targets; both 0 where
@@ -167,14 +151,16 @@ def gae(
 
     Source: GAE, arXiv 1506.02438, eq. 16; verl `compute_gae_advantage_return`.
     """
-    value, of = values[trained].double(), segment[trained]
+    if outcomes.values is None:
+        raise ValueError("gae needs the values of a critic; without one use grpo or rloo")
+    trained, values = outcomes.trained, outcomes.values.double()
+    value, of = values[trained], outcomes.segment[trained]
     following = torch.zeros_like(value)
     following[:-1] = torch.where(of[1:] == of[:-1], value[1:], 0.0)
-    delta = torch.zeros_like(rewards, dtype=torch.float64)
-    delta[trained] = rewards[trained].double() + gamma * following - value
-    advantage = _discounted_sum(delta, trained, segment, gamma * lam)
-    returns = torch.where(trained, advantage + values.double(), 0.0)
-    return _whiten(advantage, trained).to(rewards.dtype), returns.to(rewards.dtype)
+    delta = torch.zeros_like(values)
+    delta[trained] = outcomes.token_rewards()[trained] + outcomes.gamma * following - value
+    advantage = _discounted_sum(delta, outcomes, outcomes.gamma * outcomes.lam)
+    return _whiten(advantage, trained), torch.where(trained, advantage + values, 0.0)
 
 
 def _reinforce_plus_plus(outcomes: Outcomes) -> torch.Tensor:
@@ -182,8 +168,8 @@ def _reinforce_plus_plus(outcomes: Outcomes) -> torch.Tensor:
 
     Source: REINFORCE++, arXiv 2501.03262; verl `compute_reinforce_plus_plus_outcome_advantage`.
     """
-    rewards, trained = outcomes.token_rewards(), outcomes.trained
-    return _whiten(_discounted_sum(rewards, trained, outcomes.segment, outcomes.gamma), trained)
+    returns = _discounted_sum(outcomes.token_rewards(), outcomes, outcomes.gamma)
+    return _whiten(returns, outcomes.trained)
 
 
 def _reinforce_plus_plus_baseline(outcomes: Outcomes) -> torch.Tensor:
@@ -202,21 +188,8 @@ def _remax(outcomes: Outcomes) -> torch.Tensor:
     """
     if outcomes.baselines is None:
         raise ValueError("remax needs baselines: the reward of each task's greedy answer")
-    returns = _discounted_sum(outcomes.token_rewards(), outcomes.trained, outcomes.segment, 1.0)
+    returns = _discounted_sum(outcomes.token_rewards(), outcomes, 1.0)
     return returns - _to_tokens(outcomes.baselines.double(), outcomes)
-
-
-def _gae(outcomes: Outcomes) -> torch.Tensor:
-    if outcomes.values is None:
-        raise ValueError("gae needs the values of a critic; without one use grpo or rloo")
-    return gae(
-        outcomes.token_rewards(),
-        outcomes.values,
-        outcomes.trained,
-        outcomes.segment,
-        gamma=outcomes.gamma,
-        lam=outcomes.lam,
-    )[0]
 
 
 ESTIMATORS: dict[str, Callable[[Outcomes], torch.Tensor]] = {
@@ -229,7 +202,7 @@ ESTIMATORS: dict[str, Callable[[Outcomes], torch.Tensor]] = {
     "grpo_passk": lambda o: _to_tokens(
         grpo_passk_advantages(o.net_rewards(), o.groups, norm_by_std=o.norm_by_std), o
     ),
-    "gae": _gae,
+    "gae": lambda o: gae(o)[0],
 }
 
 
@@ -254,19 +227,15 @@ def _centred(
     exact = rewards.double()
     excess = exact - _extreme(exact, member_of, len(size), "amin")[member_of]
     weight = torch.ones_like(exact) if weights is None else weights.double()
-    total = _sum(weight, member_of, len(size))
-    mean = _sum(weight * excess, member_of, len(size)) / torch.where(total > 0, total, 1.0)
+    total = torch.bincount(member_of, weight)
+    mean = torch.bincount(member_of, weight * excess) / torch.where(total > 0, total, 1.0)
     return torch.where(size[member_of] == 1, exact, excess - mean[member_of]), member_of, size
 
 
-def _std(centred: torch.Tensor, member_of: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-    """[E] the sample standard deviation (n - 1) of each one's group; 1 in a group of one."""
-    variance = _sum(centred**2, member_of, len(size)) / (size - 1).clamp(min=1)
-    return torch.where(size == 1, 1.0, variance.sqrt())[member_of]
-
-
-def _sum(values: torch.Tensor, index: torch.Tensor, size: int) -> torch.Tensor:
-    return values.new_zeros(size).index_add_(0, index, values)
+def _scale(centred: torch.Tensor, member_of: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+    """[E] the sample standard deviation (n - 1) of each one's group, 1 in a group of one; and verl's 1e-6."""
+    variance = torch.bincount(member_of, centred**2) / (size - 1).clamp(min=1)
+    return torch.where(size == 1, 1.0, variance.sqrt())[member_of] + 1e-6
 
 
 def _extreme(values: torch.Tensor, index: torch.Tensor, size: int, which: str) -> torch.Tensor:
@@ -276,22 +245,18 @@ def _extreme(values: torch.Tensor, index: torch.Tensor, size: int, which: str) -
 def _whiten(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
     """[T] (value - mean) / sqrt(variance + 1e-8) over the trained tokens, variance with n - 1; 0 elsewhere,
     and exactly 0 where all are equal. Source: verl `masked_whiten`."""
-    chosen = values[trained]
-    if not len(chosen):
-        return torch.zeros_like(values)
-    excess = chosen - chosen.min()
-    centred = excess - excess.mean()
-    variance = centred.square().sum() / max(len(chosen) - 1, 1)
-    whitened = torch.zeros_like(values)
-    whitened[trained] = centred * torch.rsqrt(variance + 1e-8)
+    whitened, chosen = torch.zeros_like(values), values[trained]
+    if len(chosen):
+        excess = chosen - chosen.min()
+        centred = excess - excess.mean()
+        variance = centred.square().sum() / max(len(chosen) - 1, 1)
+        whitened[trained] = centred * torch.rsqrt(variance + 1e-8)
     return whitened
 
 
-def _discounted_sum(
-    values: torch.Tensor, trained: torch.Tensor, segment: torch.Tensor, factor: float
-) -> torch.Tensor:
+def _discounted_sum(values: torch.Tensor, outcomes: Outcomes, factor: float) -> torch.Tensor:
     """[T] value of each trained token + factor · the same of the next one in its sequence; 0 elsewhere."""
-    chosen, of = values[trained], segment[trained]
+    chosen, of = values[outcomes.trained], outcomes.segment[outcomes.trained]
     lengths = torch.bincount(of)
     place = torch.arange(len(chosen), device=values.device) - (lengths.cumsum(0) - lengths)[of]
     longest = int(lengths.max()) if len(lengths) else 0
@@ -300,5 +265,5 @@ def _discounted_sum(
     for step in range(longest - 2, -1, -1):
         rows[:, step] += factor * rows[:, step + 1]
     sums = torch.zeros_like(values)
-    sums[trained] = rows[of, place]
+    sums[outcomes.trained] = rows[of, place]
     return sums

@@ -68,82 +68,55 @@ def rollout_correction(
     Raises:
         ValueError: unknown statistic, or bounds that are not positive.
     """
-    _check(correction)
+    known = get_args(RejectionStatistic)
+    if correction.reject not in (None, *known):
+        raise unknown("rejection statistic", str(correction.reject), known)
+    given = (correction.upper, correction.reject_above, correction.lower, correction.reject_below)
+    if (least := min(bound for bound in given if bound is not None)) <= 0:
+        raise ValueError(f"the bounds of a rollout correction are ratios or nats above 0, got {least}")
     log_ratio = torch.where(trained, logprobs.double() - rollout_logprobs.double(), 0.0)
-    sequences = int(segment.max()) + 1 if len(segment) else 0
-    factors = trained.double()
-    metrics = _divergence(log_ratio[trained])
+    factors, kept = trained.double(), trained
+    metrics: dict[str, float] = {}
+    if not trained.any():
+        return Corrected(factors.to(logprobs.dtype), kept, metrics)
+    metrics["rollout_corr/kl"] = float(-log_ratio[trained].mean())
+    metrics["rollout_corr/k3_kl"] = float((log_ratio.exp() - log_ratio - 1.0)[trained].mean())
     if correction.level is not None:
-        shared = log_ratio if correction.level == "token" else _sum(log_ratio, segment, sequences)[segment]
+        shared = log_ratio if correction.level == "token" else torch.bincount(segment, log_ratio)[segment]
         ratio = torch.where(trained, shared.clamp(-20.0, 20.0).exp(), 0.0)
         factors = ratio.clamp(max=correction.upper)
         if correction.lower is not None:
             factors = torch.where((ratio >= correction.lower) & (ratio <= correction.upper), ratio, 0.0)
-        metrics |= _spread(factors[trained], ratio[trained], correction)
-    kept = trained
+        mean, square = float(factors[trained].mean()), float(factors[trained].square().mean())
+        metrics |= {
+            "rollout_corr/rollout_is_mean": mean,
+            "rollout_corr/rollout_is_eff_sample_size": mean**2 / square if square else 0.0,
+            "rollout_corr/rollout_is_ratio_fraction_high": float(
+                (ratio[trained] > correction.upper).double().mean()
+            ),
+        }
     if correction.reject is not None:
-        kept = kept & _inside(correction, correction.reject, log_ratio, trained, segment, sequences)
-        share = 1.0 - kept.sum() / trained.sum().clamp(min=1)
+        kept = kept & _inside(correction, log_ratio, trained, segment)
+        share = 1.0 - kept.sum() / trained.sum()
         metrics["rollout_corr/rollout_rs_masked_fraction"] = float(share)
     return Corrected(factors.to(logprobs.dtype), kept, metrics)
 
 
-def _check(correction: Correction) -> None:
-    known = get_args(RejectionStatistic)
-    if correction.reject not in (None, *known):
-        raise unknown("rejection statistic", str(correction.reject), known)
-    lower = (correction.lower, correction.reject_below)
-    bounds = [correction.upper, correction.reject_above, *(each for each in lower if each is not None)]
-    if min(bounds) <= 0:
-        raise ValueError(f"the bounds of a rollout correction are ratios or nats above 0, got {min(bounds)}")
-
-
 def _inside(
-    correction: Correction,
-    statistic: str,
-    log_ratio: torch.Tensor,
-    trained: torch.Tensor,
-    segment: torch.Tensor,
-    sequences: int,
+    correction: Correction, log_ratio: torch.Tensor, trained: torch.Tensor, segment: torch.Tensor
 ) -> torch.Tensor:
     """[T] bool: the statistic of a token, or of its sequence, is within bounds."""
-    level, _, estimator = statistic.rpartition("_")
+    level, _, estimator = str(correction.reject).rpartition("_")
     safe = log_ratio.clamp(-20.0, 20.0)
     values = {"k1": -safe, "k2": 0.5 * safe**2, "k3": safe.exp() - 1.0 - safe}[estimator]
     if level == "seq_max":
-        largest = values.new_zeros(sequences).scatter_reduce(0, segment, values, "amax")
-        values = largest[segment]
+        sequences = torch.zeros_like(values)  # as many at most as tokens
+        values = sequences.scatter_reduce(0, segment, values, "amax")[segment]
     elif level != "token":
-        sums = _sum(values, segment, sequences)
-        counts = _sum(trained.double(), segment, sequences).clamp(min=1)
+        sums = torch.bincount(segment, values)
+        counts = torch.bincount(segment, trained.double()).clamp(min=1)
         values = (sums if level == "seq_sum" else sums / counts)[segment]
     if estimator == "k1":
         below = correction.reject_below or 1 / correction.reject_above
         return (values >= math.log(below)) & (values <= math.log(correction.reject_above))
     return values <= correction.reject_above
-
-
-def _divergence(log_ratio: torch.Tensor) -> dict[str, float]:
-    """[N] log-ratios of trained tokens."""
-    if not len(log_ratio):
-        return {}
-    return {
-        "rollout_corr/kl": float(-log_ratio.mean()),
-        "rollout_corr/k3_kl": float((log_ratio.exp() - log_ratio - 1.0).mean()),
-    }
-
-
-def _spread(factors: torch.Tensor, ratio: torch.Tensor, correction: Correction) -> dict[str, float]:
-    """[N] factors of trained tokens, and the ratios they were made from."""
-    if not len(factors):
-        return {}
-    mean, square = float(factors.mean()), float(factors.square().mean())
-    return {
-        "rollout_corr/rollout_is_mean": mean,
-        "rollout_corr/rollout_is_eff_sample_size": mean**2 / square if square else 0.0,
-        "rollout_corr/rollout_is_ratio_fraction_high": float((ratio > correction.upper).double().mean()),
-    }
-
-
-def _sum(values: torch.Tensor, segment: torch.Tensor, sequences: int) -> torch.Tensor:
-    return values.new_zeros(sequences).index_add_(0, segment, values)

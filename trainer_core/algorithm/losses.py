@@ -11,15 +11,8 @@ from trainer_core.algorithm.kl import kl_estimate
 from trainer_core.algorithm.names import unknown
 from trainer_core.types import Loss, LossName
 
-
-@dataclass(frozen=True)
-class PolicyLoss:
-    """What each of T tokens contributes."""
-
-    losses: torch.Tensor
-    """[T], differentiable, with the KL term; 0 where not trained."""
-    metrics: dict[str, torch.Tensor]
-    """`actor/…` → [T], detached, 0 where not trained; each is reported as its mean over trained tokens."""
+Result = tuple[torch.Tensor, dict[str, torch.Tensor]]
+"""[T] losses, differentiable, and metrics: names → [T], each reported as its mean."""
 
 
 def policy_loss(
@@ -28,18 +21,15 @@ def policy_loss(
     old_logprobs: torch.Tensor,
     advantage: torch.Tensor,
     segment: torch.Tensor,
-    trained: torch.Tensor | None = None,
     reference_logprobs: torch.Tensor | None = None,
-) -> PolicyLoss:
-    """The loss of each token: policy loss + kl_coef · KL from the reference.
+) -> Result:
+    """The loss of each of T trained tokens: policy loss + kl_coef · KL from the reference.
 
     Args:
         logprobs: [T] under the policy being trained.
         old_logprobs, reference_logprobs: [T] under the policy the update starts from, and the frozen start.
         advantage: [T].
-        segment: [T] int64, the sequence of each token; all tokens of a sequence are here (`gspo`).
-        trained: [T] bool; whatever stands elsewhere, NaN too, touches neither losses nor gradients. None:
-            all.
+        segment: [T] int64, the sequence of each token; all trained tokens of a sequence are here (`gspo`).
 
     Metrics: `actor/pg_loss` (without KL), `actor/ppo_kl` (old - new log-probability), `actor/pg_clipfrac` and
     `actor/pg_clipfrac_lower` where the loss clips, `actor/kl_loss` where there is a KL term.
@@ -51,33 +41,23 @@ def policy_loss(
         raise unknown("loss", loss.name, _LOSSES)
     if loss.kl_coef and reference_logprobs is None:
         raise ValueError("kl_coef needs the reference's log-probabilities")
-    mask = torch.ones_like(segment, dtype=torch.bool) if trained is None else trained
-    tokens = _Tokens(
-        torch.where(mask, logprobs, 0.0),
-        torch.where(mask, old_logprobs, 0.0),
-        torch.where(mask, advantage, 0.0),
-        segment,
-        mask,
-    )
-    losses, diagnostics = _LOSSES[loss.name](tokens, loss)
-    metrics = {"pg_loss": losses, "ppo_kl": tokens.old_logprobs - tokens.logprobs} | diagnostics
+    losses, diagnostics = _LOSSES[loss.name](_Tokens(logprobs, old_logprobs, advantage, segment), loss)
+    metrics = {"pg_loss": losses, "ppo_kl": old_logprobs - logprobs} | diagnostics
     if loss.kl_coef and reference_logprobs is not None:
-        reference = torch.where(mask, reference_logprobs, 0.0)
-        kl = kl_estimate(tokens.logprobs, reference, loss.kl_estimator)
+        kl = kl_estimate(logprobs, reference_logprobs, loss.kl_estimator)
         losses = losses + loss.kl_coef * kl
         metrics["kl_loss"] = kl
-    return PolicyLoss(losses, {f"actor/{name}": each.detach() for name, each in metrics.items()})
+    return losses, {f"actor/{name}": each.detach() for name, each in metrics.items()}
 
 
 @dataclass(frozen=True)
 class _Tokens:
-    """T tokens; all numbers are 0 where not trained, so that every loss and every metric is 0 there."""
+    """T trained tokens."""
 
     logprobs: torch.Tensor
     old_logprobs: torch.Tensor
     advantage: torch.Tensor
     segment: torch.Tensor
-    trained: torch.Tensor
 
     @property
     def log_ratio(self) -> torch.Tensor:
@@ -85,10 +65,7 @@ class _Tokens:
         return (self.logprobs - self.old_logprobs).clamp(-20.0, 20.0)
 
 
-_Result = tuple[torch.Tensor, dict[str, torch.Tensor]]
-
-
-def _ppo(tokens: _Tokens, loss: Loss) -> _Result:
+def _ppo(tokens: _Tokens, loss: Loss) -> Result:
     """-min(ratio · A, clip(ratio, 1 - clip_low, 1 + clip_high) · A), and where A < 0 at most -dual_clip · A,
     so that one very unlikely token cannot blow up the step.
 
@@ -109,7 +86,7 @@ def _ppo(tokens: _Tokens, loss: Loss) -> _Result:
     }
 
 
-def _gspo(tokens: _Tokens, loss: Loss) -> _Result:
+def _gspo(tokens: _Tokens, loss: Loss) -> Result:
     """PPO's surrogate without dual clip, with one ratio per sequence, exp of its mean log-ratio (at most
     e^10); the gradient flows through each token's own log-probability.
 
@@ -117,9 +94,7 @@ def _gspo(tokens: _Tokens, loss: Loss) -> _Result:
     Source: GSPO-token, arXiv 2507.18071; verl `compute_policy_loss_gspo`.
     """
     log_ratio = (tokens.logprobs - tokens.old_logprobs).detach()
-    sequences = int(tokens.segment.max()) + 1 if len(tokens.segment) else 0
-    sums = log_ratio.new_zeros(sequences).index_add_(0, tokens.segment, log_ratio)
-    counts = log_ratio.new_zeros(sequences).index_add_(0, tokens.segment, tokens.trained.to(log_ratio.dtype))
+    sums, counts = torch.bincount(tokens.segment, log_ratio), torch.bincount(tokens.segment)
     of_sequence = (sums / counts.clamp(min=1))[tokens.segment]
     ratio = (tokens.logprobs - tokens.logprobs.detach() + of_sequence).clamp(max=10.0).exp()
     plain = -tokens.advantage * ratio
@@ -127,7 +102,7 @@ def _gspo(tokens: _Tokens, loss: Loss) -> _Result:
     return torch.maximum(plain, bounded), {"pg_clipfrac": (bounded > plain).to(ratio.dtype)}
 
 
-def _cispo(tokens: _Tokens, loss: Loss) -> _Result:
+def _cispo(tokens: _Tokens, loss: Loss) -> Result:
     """-sg[clip(ratio, 1 - clip_low, 1 + clip_high)] · A · logprob: every token keeps a gradient.
 
     Source: MiniMax-M1, arXiv 2506.13585; verl `compute_policy_loss_cispo`.
@@ -138,7 +113,7 @@ def _cispo(tokens: _Tokens, loss: Loss) -> _Result:
     return losses, {"ppo_kl": -tokens.log_ratio, "pg_clipfrac": (ratio != clipped).to(ratio.dtype)}
 
 
-def _sapo(tokens: _Tokens, loss: Loss) -> _Result:
+def _sapo(tokens: _Tokens, loss: Loss) -> Result:
     """-A · sigmoid(tau · (ratio - 1)) · 4/tau: a smooth gate in place of the clip, tau by the sign of A.
 
     Source: SAPO, arXiv 2511.20347; verl `compute_policy_loss_sapo`.
@@ -149,7 +124,7 @@ def _sapo(tokens: _Tokens, loss: Loss) -> _Result:
     return -gate * advantage, {"ppo_kl": -tokens.log_ratio}
 
 
-def _dro(tokens: _Tokens, loss: Loss) -> _Result:
+def _dro(tokens: _Tokens, loss: Loss) -> Result:
     """-(A · logprob - beta/2 · (log-ratio)²).
 
     Source: DRO, arXiv 2405.19107; verl `compute_policy_loss_dro`.
@@ -158,17 +133,17 @@ def _dro(tokens: _Tokens, loss: Loss) -> _Result:
     return -(tokens.logprobs * tokens.advantage - 0.5 * loss.beta * log_ratio.square()), {}
 
 
-def _importance_sampling(tokens: _Tokens, loss: Loss) -> _Result:
+def _importance_sampling(tokens: _Tokens, loss: Loss) -> Result:
     """-ratio · A, not clipped; its gradient at ratio 1 is REINFORCE's. Source: Tinker's loss of this name."""
     return -tokens.log_ratio.exp() * tokens.advantage, {"ppo_kl": -tokens.log_ratio}
 
 
-def _cross_entropy(tokens: _Tokens, loss: Loss) -> _Result:
+def _cross_entropy(tokens: _Tokens, loss: Loss) -> Result:
     """-logprob: supervised learning; the advantage is not looked at. Source: Tinker's loss of this name."""
     return -tokens.logprobs, {}
 
 
-_LOSSES: dict[LossName, Callable[[_Tokens, Loss], _Result]] = {
+_LOSSES: dict[LossName, Callable[[_Tokens, Loss], Result]] = {
     "ppo": _ppo,
     "gspo": _gspo,
     "cispo": _cispo,

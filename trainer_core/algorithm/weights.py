@@ -59,7 +59,7 @@ def token_weights(
     _, episode = torch.unique(episode_of_segment, return_inverse=True)
     tokens = torch.bincount(segment[trained], minlength=len(episode)).double()
     counts = (tokens > 0).double()
-    sequences_of_episode = torch.zeros_like(counts).index_add_(0, episode, counts)
+    sequences_of_episode = torch.bincount(episode, counts)
     share = counts / sequences_of_episode[episode].clamp(min=1) if episode_level else counts
     total = share.sum().clamp(min=1)
     if mode == "token-mean":
@@ -73,7 +73,7 @@ def token_weights(
     elif mode == "seq-mean-token-sum-norm":
         weight = share / (total * float(horizon or 0))
     else:
-        tokens_of_episode = torch.zeros_like(tokens).index_add_(0, episode, tokens)
+        tokens_of_episode = torch.bincount(episode, tokens)
         episodes = (tokens_of_episode > 0).sum().clamp(min=1)
         weight = counts / (episodes * tokens_of_episode[episode].clamp(min=1))
     return torch.where(trained, weight[segment], 0.0).to(dtype)

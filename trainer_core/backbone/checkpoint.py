@@ -30,7 +30,6 @@ _RECORD, _AHEAD = "checkpoint.json", "ahead.zst"
 class Checkpoint:
     """Where a run was when it was saved."""
 
-    folder: Path
     step: int
     start_digest: str
     """Digest of the weights that reinforcement learning started from: the reference of the KL loss."""
@@ -40,6 +39,8 @@ class Checkpoint:
     """The config it was trained with."""
     ahead: Sequence[Episode] = ()
     """The episodes of the next step, where they were collected ahead."""
+    folder: Path = Path()
+    """Where it was read from."""
 
 
 class Checkpoints:
@@ -90,46 +91,36 @@ class Checkpoints:
                 say(f"warning: {problem}; going back to {folder.name}")
             self._last_step = checkpoint.step
             return checkpoint
-        if not problems:
-            return None
-        raise TrainingError(
-            f"{problems[0]}, and there is no older one that is whole. Set trainer_common.resume: never and a "
-            "new experiment_dir to start again"
-        )
+        if problems:
+            raise TrainingError(
+                f"{problems[0]}, and there is no older one that is whole. Set trainer_common.resume: never "
+                "and a new experiment_dir to start again"
+            )
+        return None
 
     @property
     def last(self) -> Path | None:
         """The checkpoint that `resume` tries first; None if there is none."""
         return next(reversed(self._candidates()), None)
 
-    def save(
-        self,
-        step: int,
-        engine: TrainingEngine,
-        tokenizer: Any,
-        *,
-        start_digest: str,
-        row: Mapping[str, float],
-        config: Mapping[str, Any],
-        ahead: Sequence[Episode] = (),
-    ) -> Path:
-        """Write the checkpoint of a step and make it the latest.
+    def save(self, checkpoint: Checkpoint, engine: TrainingEngine, tokenizer: Any) -> None:
+        """Write a checkpoint and make it the latest.
 
         Raises:
             TrainingError: it cannot be written, for instance because the disk is full; earlier ones are
             untouched.
         """
-        target = self.folder / f"step_{step:06d}"
-        draft = self.folder / f".draft-step_{step:06d}"
-        record = {"step": step, "start_digest": start_digest, "row": dict(row), "config": dict(config)}
+        record = {name: getattr(checkpoint, name) for name in ("step", "start_digest", "row", "config")}
+        target = self.folder / f"step_{checkpoint.step:06d}"
+        draft = self.folder / f".draft-{target.name}"
         try:
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(parents=True)
             engine.save(draft)
             tokenizer.save_pretrained(draft)
             (draft / _RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
-            if ahead:
-                (draft / _AHEAD).write_bytes(pack(ahead))
+            if checkpoint.ahead:
+                (draft / _AHEAD).write_bytes(pack(checkpoint.ahead))
             for path in [*draft.rglob("*"), draft]:
                 _to_disk(path)
             shutil.rmtree(target, ignore_errors=True)
@@ -140,11 +131,11 @@ class Checkpoints:
         except (OSError, RuntimeError, SafetensorError) as error:
             shutil.rmtree(draft, ignore_errors=True)
             raise TrainingError(
-                f"cannot write the checkpoint of step {step} to {target}: {error}. Free space on that disk "
-                "(or choose another checkpoint_base_dir) and start again: training goes on from the last one"
+                f"cannot write the checkpoint of step {checkpoint.step} to {target}: {error}. Free space on "
+                "that disk (or choose another checkpoint_base_dir) and start again: training goes on from "
+                "the last one"
             ) from error
         self._remove_others(target)
-        return target
 
     def _named(self) -> str:
         """What `latest` names; empty if there is no such file."""
@@ -163,20 +154,19 @@ class Checkpoints:
 
     def _remove_others(self, written: Path) -> None:
         """Remove what is newer than the step this one was trained from, and all but the last `keep`."""
-        step = _step(written.name)
-        given_up = [
-            each for each in self._folders() if each != written and _step(each.name) > self._last_step
-        ]
-        kept = [each for each in self._folders() if each not in given_up]
-        self._last_step = step
-        for folder in given_up + ([] if self._keep is None else kept[: -self._keep]):
-            shutil.rmtree(folder, ignore_errors=True)
+        folders = self._folders()
+        kept = [each for each in folders if each == written or _step(each.name) <= self._last_step]
+        for folder in folders:
+            if folder not in kept[-(self._keep or len(kept)) :]:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._last_step = _step(written.name)
 
 
 def _read(folder: Path) -> Checkpoint:
     record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
     ahead = folder / _AHEAD
-    return Checkpoint(folder, **record, ahead=unpack(ahead.read_bytes()) if ahead.is_file() else ())
+    episodes = unpack(ahead.read_bytes()) if ahead.is_file() else ()
+    return Checkpoint(**record, ahead=episodes, folder=folder)
 
 
 def _step(name: str) -> int:

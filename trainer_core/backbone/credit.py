@@ -29,7 +29,7 @@ def token_advantages(
     with itself.
     """
     common = run.ajet.trainer_common
-    counts = torch.tensor([one.error is None and one.reward is not None for one in episodes])
+    counts = torch.tensor([_is_judged(one) for one in episodes])
     rewards = torch.tensor([float(one.reward or 0.0) for one in episodes], dtype=torch.float64)
     if common.algorithm.shuffle_rewards:
         seed = derive_seed(common.seed, "shuffled rewards", step)
@@ -38,7 +38,7 @@ def token_advantages(
     tasks = {task_id: number for number, task_id in enumerate({one.task.task_id: None for one in episodes})}
     groups = torch.tensor([tasks[one.task.task_id] for one in episodes])
     groups = torch.where(counts, groups, len(tasks) + torch.arange(len(episodes)))
-    known = {one.task.task_id: one.reward for one in greedy if one.error is None and one.reward is not None}
+    known = {one.task.task_id: one.reward for one in greedy if _is_judged(one)}
     baselines = torch.tensor(
         [known.get(one.task.task_id, own) for one, own in zip(episodes, rewards.tolist(), strict=True)],
         dtype=torch.float64,
@@ -61,10 +61,14 @@ def token_advantages(
     return advantages(common.algorithm.adv_estimator, outcomes).float(), metrics
 
 
+def _is_judged(episode: Episode) -> bool:
+    return episode.error is None and episode.reward is not None
+
+
 def episode_advantages(batch: Batch, owner: torch.Tensor, count: int) -> list[float]:
     """The mean advantage of the trained tokens of each of `count` episodes; NaN where there are none."""
     of = owner[batch.segment[batch.trained]]
-    sums = torch.zeros(count).index_add_(0, of, batch.advantage[batch.trained])
+    sums = torch.bincount(of, batch.advantage[batch.trained].double(), count)
     means: list[float] = (sums / torch.bincount(of, minlength=count)).tolist()
     return means
 

@@ -11,21 +11,22 @@ import signal
 import sys
 import traceback
 from bdb import BdbQuit
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from trainer_core.backbone import local
-from trainer_core.backbone.rollouts import has_judge, make_gateway, single_turn, with_workflow
+from trainer_core.backbone.rollouts import open_rollout, users_code
 from trainer_core.backbone.run import set_up_libraries
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
-from trainer_core.judge.choose import make_judge
-from trainer_core.tasks.prompts import Prompts
+from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.tasks.reader import read_tasks
-from trainer_core.types import Episode, Sampling, TrainingError
-from trainer_core.workflow.workflow import load_workflow
+from trainer_core.types import Episode, Sampling, TaskSplits, TrainingError
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
@@ -39,7 +40,12 @@ def debug(ajet: Ajet) -> int:
     left the debugger or pressed Ctrl-C."""
     signal.signal(signal.SIGINT, _interrupt)  # asyncio would replace Python's own, and the debugger needs one
     try:
-        asyncio.run(_play(ajet))
+        with TemporaryDirectory() as folder:
+            with VerifiersEnvironments(ajet.task_reader.environments, Path(folder)) as environments:
+                tasks = read_tasks(
+                    ajet.task_reader, environments, validates=ajet.trainer_common.val_only, say=_progress
+                )
+                asyncio.run(_play(ajet, tasks))
     except KeyboardInterrupt:
         _say("[ajet] interrupted")
         return _LEFT
@@ -54,29 +60,21 @@ def debug(ajet: Ajet) -> int:
     return 0
 
 
-async def _play(ajet: Ajet) -> None:
+async def _play(ajet: Ajet, splits: TaskSplits) -> None:
     common, settings, repeats = ajet.trainer_common, ajet.debug, ajet.rollout.num_repeat
     set_up_libraries(common.num_threads, common.seed)
-    splits = read_tasks(ajet.task_reader, validates=common.val_only)
     tasks = (splits.training or splits.validation)[: settings.debug_first_n_tasks]
-    judge = make_judge(ajet.task_judge, own_thread=False) if has_judge(ajet) else None
-    workflow = None if ajet.rollout.user_workflow is None else load_workflow(ajet.rollout.user_workflow)
+    judge, workflow = users_code(ajet, None)
     tokenizer = local.read_tokenizer(ajet)
-    engines = local.make_engines(
-        ajet, splits, say=lambda line: _say(f"[ajet] {line}"), safe_point=_no_signals
-    )
-    engine = ShownCalls(engines.inference, tokenizer)
+    # nothing waits for a safe point here: Ctrl-C acts at once
+    engines = local.make_engines(ajet, splits, say=_progress, safe_point=lambda: None)
+    shown: Any = ShownCalls(engines.inference, tokenizer)
     sampling = Sampling(ajet.rollout.temperature, ajet.rollout.top_p, ajet.rollout.top_k)
     _say(f"[ajet] debug: {len(tasks)} tasks, {repeats} answers each; nothing is trained or written")
     closing = ExitStack()
     try:
-        if workflow is not None:
-            gateway = closing.enter_context(make_gateway(ajet, engine, tokenizer, engines.context))
-            rollout = with_workflow(ajet, engine, tokenizer, judge, workflow, gateway, say=_say)
-        else:
-            assert judge is not None  # only a workflow can do without
-            prompts = Prompts(tokenizer, ajet.data.max_prompt_length)
-            rollout = single_turn(ajet, engine, tokenizer, judge, prompts)
+        playing = replace(engines, inference=shown)
+        rollout = open_rollout(ajet, playing, tokenizer, judge, workflow, closing, say=_say)
         for number, task in enumerate(tasks, 1):
             _say(f"\n=== task {task.task_id} ({number} of {len(tasks)})")
             seed = derive_seed(settings.debug_vllm_seed, "rollout", number)
@@ -88,7 +86,7 @@ async def _play(ajet: Ajet) -> None:
 
 
 class ShownCalls:
-    """An inference engine that prints what goes in and what comes out."""
+    """Prints what goes into an inference engine and what comes out; in all else it is that engine."""
 
     def __init__(self, engine: InferenceEngine, tokenizer: Any) -> None:
         self._engine = engine
@@ -102,25 +100,8 @@ class ShownCalls:
             self._show(f"answer {number}", generation)
         return generations
 
-    def session(self, key: tuple[int | str, ...]) -> AbstractContextManager[None]:
-        """See `InferenceEngine.session`."""
-        return self._engine.session(key)
-
-    async def pause(self) -> None:
-        """See `InferenceEngine.pause`."""
-        await self._engine.pause()
-
-    async def resume(self) -> None:
-        """See `InferenceEngine.resume`."""
-        await self._engine.resume()
-
-    async def update_weights(self, version: int) -> None:
-        """See `InferenceEngine.update_weights`."""
-        await self._engine.update_weights(version)
-
-    async def close(self) -> None:
-        """See `InferenceEngine.close`."""
-        await self._engine.close()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
 
     def _show(self, name: str, generation: Generation) -> None:
         """The answer, and each of its tokens with its log-probability."""
@@ -144,8 +125,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _no_signals() -> None:
-    """Nothing waits for a safe point here: Ctrl-C acts at once."""
+def _progress(line: str) -> None:
+    _say(f"[ajet] {line}")
 
 
 def _say(line: str) -> None:

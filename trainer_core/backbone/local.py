@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trainer_core.backbone.run import Engines
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.section import path_of
 from trainer_core.engine.local_inference import LocalInference
 from trainer_core.engine.local_training import LocalTraining
-from trainer_core.engine.lora import Lora
+from trainer_core.engine.protocols import Engines
 from trainer_core.engine.start_model import (
     StartModel,
     load_model,
@@ -25,29 +24,31 @@ from trainer_core.engine.start_model import (
     weights_digest,
 )
 from trainer_core.engine.tiny_model import TinyModel, make_tokenizer
-from trainer_core.engine.warmup import WarmupSettings
 from trainer_core.types import TaskSplits, TrainingError
 
 if TYPE_CHECKING:
-    from trainer_core.config.model import Model
     from trainer_core.config.schema import Ajet
 
 
 def read_tokenizer(ajet: Ajet) -> Any:
-    """See `Backbone.read_tokenizer`."""
+    """The tokenizer of the model, cheaply: prompts are looked at before the model is made."""
     return make_tokenizer() if ajet.model.path == "tiny" else load_tokenizer(_folder(ajet.model.path))
 
 
 def make_engines(
     ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
 ) -> Engines:
-    """See `Backbone.make_engines`; the reference is a copy of the model as it is now."""
+    """Engines on the start model; the reference is a copy of the model as it is now.
+
+    Raises:
+        TrainingError: there is no such model or device, or the model does not fit.
+    """
     common, optim, rollout = ajet.trainer_common, ajet.trainer_common.optim, ajet.rollout
     if common.device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("ajet.trainer_common.device: torch sees no GPU here. Write cpu, or leave it out")
     start = _start_model(ajet, tasks, say=say, safe_point=safe_point)
     digest, parameters = weights_digest(start.model), start.model.num_parameters()
-    lora = _lora(ajet)
+    lora = ajet.lora if ajet.lora.lora_rank else None
     needs_copy = lora is None and (common.use_kl_loss or common.algorithm.use_kl_in_reward)
     training = LocalTraining(
         start.model,
@@ -61,6 +62,7 @@ def make_engines(
         gradient_checkpointing=common.enable_gradient_checkpointing,
         offload_reference=common.ref_param_offload,
         lora=lora,
+        lora_seed=derive_seed(common.seed, "lora", 0),
     )
     samples_apart = common.one_step_off_policy  # while the weights are trained, so that it needs its own
     inference = LocalInference(
@@ -68,7 +70,6 @@ def make_engines(
         start.tokenizer,
         deterministic=rollout.deterministic,
         cache_bytes=rollout.kv_cache_memory_bytes,
-        device=common.device,
         max_length=rollout.max_model_len,
         source=start.model if samples_apart else None,
     )
@@ -81,14 +82,6 @@ def make_engines(
     )
 
 
-def _lora(ajet: Ajet) -> Lora | None:
-    lora = ajet.lora
-    if lora.lora_rank == 0:
-        return None
-    seed = derive_seed(ajet.trainer_common.seed, "lora", 0)
-    return Lora(lora.lora_rank, lora.lora_alpha, lora.target_modules, seed)
-
-
 def _start_model(
     ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
 ) -> StartModel:
@@ -99,39 +92,20 @@ def _start_model(
         return load_model(_folder(model.path))
     seed = ajet.trainer_common.seed if model.tiny.seed is None else model.tiny.seed
     recipe = TinyModel(
-        architecture=model.tiny.architecture,
-        hidden_size=model.tiny.hidden_size,
-        num_hidden_layers=model.tiny.num_hidden_layers,
-        num_attention_heads=model.tiny.num_attention_heads,
+        **model.tiny.model_dump(exclude={"num_key_value_heads", "seed"}),
         num_key_value_heads=model.tiny.num_key_value_heads or model.tiny.num_attention_heads,
-        intermediate_size=model.tiny.intermediate_size,
         max_position_embeddings=ajet.rollout.max_model_len,
         seed=seed,
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ajet" / "start_models"
     return tiny_start_model(
         recipe,
-        _warmup_settings(model, seed),
+        model.warmup if model.warmup.enabled else None,
         tasks,
         cache,
         is_for_a_look=ajet.backbone == "debug",
         say=say,
         safe_point=safe_point,
-    )
-
-
-def _warmup_settings(model: Model, seed: int) -> WarmupSettings | None:
-    warmup = model.warmup
-    if not warmup.enabled:
-        return None
-    return WarmupSettings(
-        until_pass_rate=warmup.until_pass_rate,
-        max_steps=warmup.max_steps,
-        eval_every=warmup.eval_every,
-        batch_size=warmup.batch_size,
-        lr=warmup.lr,
-        lr_warmup_steps=warmup.lr_warmup_steps,
-        seed=seed,
     )
 
 

@@ -29,10 +29,10 @@ from trainer_core.backbone.run import Run
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.backbone.stop import StopRequested, StopSignals
 from trainer_core.rollout.metrics import rollout_metrics
-from trainer_core.timeline import episode_of_segment, merge, to_batch
+from trainer_core.timeline import merge, to_batch
 from trainer_core.tracking.batch_metrics import batch_metrics, drift_warning, mean_of
 from trainer_core.types import Batch, Episode, Sampling, TrainingError
-from trainer_core.validation.validate import summarize, write_down
+from trainer_core.validation.pass_rates import summarize
 
 _GREEDY = -1
 
@@ -99,8 +99,12 @@ async def _step(
 async def _collect(run: Run, step: int) -> SequenceOf[Episode]:
     """The judged episodes of a step; where advantages want them, greedy ones at the end, with repeat -1."""
     tasks, seed = run.tasks_of_step(step), derive_seed(run.ajet.trainer_common.seed, "rollout", step)
+    chosen = run.ajet.rollout
     episodes = await run.rollout.run(
-        tasks, repeats=run.ajet.rollout.num_repeat, sampling=run.train_sampling, seed=seed
+        tasks,
+        repeats=chosen.num_repeat,
+        sampling=Sampling(chosen.temperature, chosen.top_p, chosen.top_k),
+        seed=seed,
     )
     if run.ajet.trainer_common.algorithm.adv_estimator == "remax":
         greedy = await run.rollout.run(tasks, repeats=1, sampling=Sampling(temperature=0.0), seed=seed)
@@ -113,10 +117,10 @@ def _learn(run: Run, step: int, collected: SequenceOf[Episode], phases: Phases) 
     common, engine = run.ajet.trainer_common, run.training
     greedy = [episode for episode in collected if episode.repeat == _GREEDY]
     episodes = [episode for episode in collected if episode.repeat != _GREEDY]
-    merged = merge(episodes, run.limits, pieces=run.pieces)
+    merged = merge(episodes, run.ajet.rollout.max_model_len, pieces=run.pieces)
     if not merged.sequences:
         raise TrainingError(f"step {step}: none of {len(episodes)} episodes left anything to train on")
-    batch, owner = to_batch(merged.sequences), episode_of_segment(merged.sequences)
+    batch, owner = to_batch(merged.sequences)
     metrics = dict(merged.metrics)
     if common.old_logprobs == "recompute":
         with phases("old_log_prob"):
@@ -185,17 +189,17 @@ def _mini_batches(run: Run, step: int, batch: Batch, owner: torch.Tensor) -> Ite
 
 async def _validate(run: Run, step: int) -> dict[str, float]:
     """Try every validation task, write the results down, return the `val/…` metrics."""
-    common = run.ajet.trainer_common
+    common, chosen = run.ajet.trainer_common, run.ajet.rollout.val_kwargs
     episodes = await run.rollout.run(
         run.validation_tasks,
         repeats=common.val_pass_n,
-        sampling=run.val_sampling,
+        sampling=Sampling(chosen.temperature if chosen.do_sample else 0.0, chosen.top_p, chosen.top_k),
         seed=derive_seed(common.seed, "validation", step),
         is_training=False,
     )
     run.episodes.validation(step, episodes)
     result = summarize(step, episodes)
-    write_down(result, run.validation_record, run.validation_table)
+    run.validations.write(result)
     return result.metrics() | {f"val/{name}": value for name, value in rollout_metrics(episodes).items()}
 
 

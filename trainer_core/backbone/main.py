@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
-import importlib
 import logging
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from trainer_core.backbone.checkpoint import Checkpoints
 from trainer_core.backbone.closing import closing_line
 from trainer_core.backbone.debug import debug
 from trainer_core.backbone.loop import train as run_loop
-from trainer_core.backbone.run import open_run
+from trainer_core.backbone.run import Run
 from trainer_core.backbone.stop import StopRequested, StopSignals
 from trainer_core.config.schema import Config
 from trainer_core.types import TrainingError
@@ -65,8 +64,8 @@ def train(config: Config) -> int:
 
 def _train(config: Config, stop: StopSignals) -> str:
     """How it ended."""
-    backbone = importlib.import_module(f"trainer_core.backbone.{config.ajet.backbone}")
-    with closing(open_run(config, backbone, say=_say, safe_point=stop.safe_point)) as run:
+    with ExitStack() as closing:
+        run = Run(config, closing, say=_say, safe_point=stop.safe_point)
         asyncio.run(run_loop(run, stop))
         if run.start_step >= run.total_steps > 0:
             return "nothing left to train"
@@ -85,27 +84,38 @@ def _last_checkpoint(config: Config) -> Path | None:
 
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process; the lock goes with the process, however it ends.
+    """Hold the folder for this process, and log to it; the lock goes with the process, however it ends.
 
     Raises:
         TrainingError: another training writes there.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("a")
-    except OSError as error:
-        raise TrainingError(
-            f"ajet.experiment_dir: cannot write to {folder}: {error.strerror or error}"
-        ) from error
-    with lock:
+    with ExitStack() as held:
         try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context((folder / ".lock").open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _log_to(folder / "train.log")
         except BlockingIOError:
             raise TrainingError(
                 f"another training is writing to {folder}. Wait for its end, or choose another "
                 "experiment_name or --exp-dir"
             ) from None
+        except OSError as error:
+            raise TrainingError(
+                f"ajet.experiment_dir: cannot write to {folder}: {error.strerror or error}"
+            ) from error
         yield
+
+
+def _log_to(path: Path) -> None:
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("trainer_core")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    for earlier in logger.handlers:
+        earlier.close()
+    logger.handlers = [handler]
 
 
 def _failed(reason: str) -> int:

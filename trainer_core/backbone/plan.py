@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from trainer_core.backbone.schedule import Schedule, doubts, longest_response, schedule
+import psutil
+
+from trainer_core.backbone.memory import estimate
+from trainer_core.backbone.schedule import Schedule, doubts, schedule, validates
 from trainer_core.config.problems import Finding
 from trainer_core.config.schema import Ajet
 from trainer_core.config.section import path_of
-from trainer_core.engine.memory import ModelShape, Work, decoder_shape, estimate, shape_of_folder
+from trainer_core.engine.shape import ModelShape, decoder_shape, shape_of_folder
 from trainer_core.engine.tiny_model import check_size
+from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.tasks.huggingface import count_huggingface
 from trainer_core.tasks.reader import read_tasks
 
@@ -31,6 +37,8 @@ class Plan:
     schedule: Schedule
     validation_tasks: int | None
     """None: not counted."""
+    tasks_are_written: bool
+    """False: an outside model writes them when the run starts, and there may be fewer."""
     validations: int | None
     """How often they are tried; None: not counted."""
     samples_per_validation: int | None
@@ -51,19 +59,23 @@ def make_plan(ajet: Ajet) -> Plan:
         DataError: the training could not start with this data.
         TrainingError: it could not for another reason.
     """
-    tasks, (training, validation) = None, _counted(ajet)
-    if ajet.task_reader.type != "huggingface_dat_repo":
-        tasks = read_tasks(ajet.task_reader)
+    tasks, (training, validation, are_written) = None, _counted(ajet)
+    if ajet.task_reader.type not in ("huggingface_dat_repo", "data_generation"):
+        with TemporaryDirectory() as folder:
+            with VerifiersEnvironments(ajet.task_reader.environments, Path(folder)) as environments:
+                tasks = read_tasks(ajet.task_reader, environments)
         training, validation = len(tasks.training), len(tasks.validation)
     planned = schedule(ajet, training)
     tried = None if validation is None else validation * ajet.trainer_common.val_pass_n
     validations = _validations(ajet, planned.total_steps)
     shape = _shape(ajet)
-    memory = estimate(shape, _work(ajet, planned, 0 if validations == 0 else tried or 0)) if shape else None
+    validated = 0 if validations == 0 else tried or 0
+    memory = estimate(shape, ajet, planned, validated) if shape else None
     found = [*doubts(ajet, planned, tasks), *_too_large(ajet, memory)]
     return Plan(
         schedule=planned,
         validation_tasks=validation,
+        tasks_are_written=are_written,
         validations=validations,
         samples_per_validation=tried,
         memory=memory,
@@ -76,14 +88,18 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
     """The plan in a few lines."""
     planned, common = plan.schedule, ajet.trainer_common
     counts = ((planned.training_tasks, "training"), (plan.validation_tasks, "validation"))
-    yield f"data        {', '.join(_tasks(count, split) for count, split in counts)}"
+    data = ", ".join(_tasks(count, split) for count, split in counts)
+    if plan.tasks_are_written:
+        yield f"data        {data}"
+    else:
+        writer = ajet.task_reader.data_generation.llm_model
+        yield f"data        at most {data}; {writer} has yet to write those that are not cached"
     if common.val_only:
         yield "steps       none: the run only validates"
     else:
-        per_epoch = "not counted" if planned.steps_per_epoch is None else f"{planned.steps_per_epoch:,}"
         rest = f" ({planned.tasks_left_out:,} tasks of each left out)" if planned.tasks_left_out else ""
-        total = "not counted" if planned.total_steps is None else f"{planned.total_steps:,}"
-        yield f"steps       {total}; an epoch has {per_epoch}{rest}"
+        per_epoch = _number(planned.steps_per_epoch)
+        yield f"steps       {_number(planned.total_steps)}; an epoch has {per_epoch}{rest}"
         yield (
             f"each step   {planned.tasks_per_step:,} tasks x {ajet.rollout.num_repeat} = "
             f"{planned.samples_per_step:,} samples; {planned.mini_batches} mini-batches of "
@@ -91,9 +107,8 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
             f"micro-batches of at most {planned.micro_batch_tokens:,} tokens"
         )
     if plan.validations is None or plan.validations:
-        times = "not counted" if plan.validations is None else f"{plan.validations:,} times"
-        samples = "not counted" if plan.samples_per_validation is None else f"{plan.samples_per_validation:,}"
-        yield f"validation  {times}, each time {samples} samples"
+        times = _number(plan.validations, " times")
+        yield f"validation  {times}, each time {_number(plan.samples_per_validation)} samples"
     if plan.memory is None:
         yield f"memory      not estimated: the shape of {ajet.model.path} is not known on this machine"
     else:
@@ -102,58 +117,39 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
         yield f"memory      about {total}: most of it {largest}, then {', '.join(others)}"
 
 
+def _number(count: int | None, unit: str = "") -> str:
+    return "not counted" if count is None else f"{count:,}{unit}"
+
+
 def _tasks(count: int | None, split: str) -> str:
     if count is None:
         return f"{split} tasks not counted: the data set is not on this machine"
     return f"{count:,} {split} tasks"
 
 
-def _counted(ajet: Ajet) -> tuple[int | None, int | None]:
-    reader, common = ajet.task_reader, ajet.trainer_common
+def _counted(ajet: Ajet) -> tuple[int | None, int | None, bool]:
+    """Tasks to train on and to validate on, None where they are not counted, and whether they are there."""
+    reader = ajet.task_reader
+    if reader.type == "data_generation":
+        from trainer_core.tasks.generation import count_generated
+
+        count = count_generated(reader.data_generation)
+        return count.training, count.validation, count.is_written
     if reader.type != "huggingface_dat_repo":
-        return None, None
+        return None, None, True
     repo = reader.huggingface_dat_repo
-    validates = common.val_only or common.val_before_train or common.test_freq > 0
-    splits = (repo.training_split, repo.validation_split if validates else None)
+    splits = (repo.training_split, repo.validation_split if validates(ajet) else None)
     training, validation = (
         count_huggingface(repo.dataset_path, repo.dataset_name, split) if split else 0 for split in splits
     )
-    return training, validation
+    return training, validation, True
 
 
 def _validations(ajet: Ajet, steps: int | None) -> int | None:
     common = ajet.trainer_common
-    if common.val_only:
-        return 1
-    on_the_way = 0
-    if common.test_freq > 0:
-        if steps is None:
-            return None
-        on_the_way = -(-steps // common.test_freq)
-    return on_the_way + common.val_before_train
-
-
-def _work(ajet: Ajet, planned: Schedule, samples_per_validation: int) -> Work:
-    common, rollout = ajet.trainer_common, ajet.rollout
-    trains = not common.val_only
-    return Work(
-        prompt=ajet.data.max_prompt_length,
-        answer=longest_response(ajet),
-        samples=max(planned.samples_per_step if trains else 0, samples_per_validation),
-        mini_batch=planned.samples_per_mini_batch,
-        mini_batch_prompts=min(planned.tasks_per_step, planned.samples_per_mini_batch)
-        if common.mini_batch_of == "sequence"
-        else -(-planned.samples_per_mini_batch // ajet.rollout.num_repeat),
-        micro_batch_tokens=planned.micro_batch_tokens,
-        has_reference=common.use_kl_loss or common.algorithm.use_kl_in_reward,
-        samples_apart=common.one_step_off_policy,
-        is_tempered=rollout.temperature != 1.0,
-        trains=trains,
-        number_bytes=4 if common.model_dtype == "fp32" else 2,
-        cache_bytes=rollout.kv_cache_memory_bytes,
-        lora_rank=ajet.lora.lora_rank,
-        recomputes=common.enable_gradient_checkpointing,
-    )
+    if common.val_only or common.test_freq <= 0:
+        return int(common.val_only or common.val_before_train)
+    return None if steps is None else -(-steps // common.test_freq) + common.val_before_train
 
 
 def _shape(ajet: Ajet) -> ModelShape | None:
@@ -178,22 +174,13 @@ def _in_hub_cache(name: str) -> Path:
 def _too_large(ajet: Ajet, memory: dict[str, int] | None) -> Iterator[Finding]:
     if ajet.trainer_common.device != "cpu":
         return
-    needed, there = sum((memory or {}).values()), _memory_of_machine()
-    if there and needed > there:
+    there = psutil.virtual_memory().total
+    with suppress(OSError, ValueError):  # no such file, or no limit
+        there = min(there, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
+    if (needed := sum((memory or {}).values())) > there:
         why = f"the training may need {_size(needed)} of memory, and this machine has {_size(there)}"
         fix = "Lower ajet.rollout.ppo_max_token_len_per_gpu, or take a smaller model."
         yield Finding("ajet.model.path", ajet.model.path, "doubtful", why, fix)
-
-
-def _memory_of_machine() -> int | None:
-    """Bytes of main memory, or the limit of this control group if that is lower; None where unknown."""
-    found = []
-    try:
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # no such file, or no limit
-        pass
-    return min(found, default=None)
 
 
 def _size(count: int) -> str:

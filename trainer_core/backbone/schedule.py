@@ -9,7 +9,7 @@ from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.problems import Finding
 from trainer_core.config.schema import Ajet
 from trainer_core.tasks.order import steps_per_epoch
-from trainer_core.types import Task, TaskSplits
+from trainer_core.types import TaskSplits
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,23 @@ def doubts(ajet: Ajet, planned: Schedule, tasks: TaskSplits | None) -> Iterator[
         why = f"a sample can have {longest} tokens and is then computed on alone, beyond this bound"
         fix = f"Raise it to {longest}, or shorten prompts and answers."
         yield _doubt("rollout.ppo_max_token_len_per_gpu", planned.micro_batch_tokens, why, fix)
-    if tasks and (both := _questions(tasks.training) & _questions(tasks.validation)):
+    if tasks is None:
+        return
+    known = {task.main_query for task in tasks.training}
+    if both := known.intersection(task.main_query for task in tasks.validation):
         why = f"{len(both)} validation questions are also trained on, such as {min(both)[:60]!r}"
         yield _doubt("task_reader.type", ajet.task_reader.type, why, "Take them out of one of the two.")
+
+
+def validates(ajet: Ajet) -> bool:
+    """True if the run tries the validation tasks at all."""
+    common = ajet.trainer_common
+    return common.val_only or common.val_before_train or common.test_freq > 0
 
 
 def longest_response(ajet: Ajet) -> int:
     """Tokens after which a response is cut off."""
     return min(ajet.data.max_response_length, ajet.rollout.max_response_length_in_one_turn)
-
-
-def _questions(tasks: tuple[Task, ...]) -> set[str]:
-    return {task.main_query for task in tasks}
 
 
 def _doubt(key: str, value: int | str, why: str, fix: str) -> Finding:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from trainer_core.bounds import SAMPLED_LOGITS
-from trainer_core.engine.kv_slots import append_rows, can_append, new_cache, reserve, select_rows, sizes
+from trainer_core.engine.kv_slots import append_rows, can_append, new_cache, reserve, sizes
 from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.sampling import draw, likeliest
 from trainer_core.types import FinishReason, Sampling, TrainingError
@@ -48,7 +48,6 @@ class Row:
     """One answer of a request, as far as it is written."""
 
     request: Request
-    sampling: Sampling
     index: int
     """Which of the request's answers."""
     uniforms: Uniforms
@@ -77,37 +76,35 @@ class Decoder:
     """A model, and the rows it is writing."""
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        cache_bytes: int,
-        device: torch.device | str = "cpu",
-        max_length: int | None = None,
+        self, model: Any, tokenizer: Any, *, cache_bytes: int, max_length: int | None = None
     ) -> None:
         """
         Args:
             cache_bytes: bound on the keys and values of all rows; one row is always generated.
             max_length: prompt and answer together, in tokens; None: what the model's config says.
+
+        Raises:
+            TrainingError: rows of this architecture cannot be computed together.
         """
         self._model = model
         self._tokenizer = tokenizer
-        self._device = torch.device(device)
+        self._device = model.device
         self._cache_bytes = cache_bytes
-        self._text_config = model.config.get_text_config(decoder=True)
-        self._vocabulary = int(self._text_config.vocab_size)
-        declared = getattr(self._text_config, "max_position_embeddings", None)
+        config = model.config.get_text_config(decoder=True)
+        self._vocabulary = int(config.vocab_size)
+        declared = getattr(config, "max_position_embeddings", None)
         self._max_length = min(max_length or declared or 2**31, declared or 2**31)
-        self._end_ids = _end_ids(model, tokenizer)
+        declared_end = model.generation_config.eos_token_id
+        ends = declared_end if isinstance(declared_end, list) else [declared_end]
+        self._end_ids = frozenset(each for each in (*ends, tokenizer.eos_token_id) if each is not None)
         self._pad_id = next((n for n in (tokenizer.pad_token_id, tokenizer.eos_token_id) if n is not None), 0)
         accepted = inspect.signature(model.forward).parameters
         self._cache_name = "cache_params" if "cache_params" in accepted else "past_key_values"
         self._last_logits = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
-        self._sizes: tuple[float, int] | None = None
-        self._can_append = True
         self.version = 0
         """Of the weights as they are."""
         self.clear()
+        self._try_cache(config.model_type)
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -139,14 +136,11 @@ class Decoder:
         uniforms = Uniforms(request.seed, request.n)
         ends = self._end_ids.union(request.stop_ids)
         limit = min(request.max_tokens, room)
-        return [Row(request, request.sampling, n, uniforms, ends, limit) for n in range(request.n)]
+        return [Row(request, n, uniforms, ends, limit) for n in range(request.n)]
 
     def take(self, queue: deque[Row]) -> list[Row]:
         """Remove from the front of the queue the rows that can join now, within the bounds on cache and
         logits."""
-        if not queue:
-            return []
-        per_column, per_row = self._measured()
         if self.rows and not self._can_append:
             return []
         most = max(1, SAMPLED_LOGITS // self._vocabulary)
@@ -157,7 +151,7 @@ class Decoder:
         while queue and count < most:
             cached = max(cached, queue[0].cached + 1)
             left = max(left, queue[0].limit)
-            size = (count + 1) * (per_column * (cached + left) + per_row)
+            size = (count + 1) * (self._column_bytes * (cached + left) + self._row_bytes)
             if size > self._cache_bytes and count:
                 break
             taken.append(queue.popleft())
@@ -186,7 +180,7 @@ class Decoder:
             if going:
                 kept = index[self._tensor(going)]
                 reserve(cache, len(prompts[-1]) + max(members[n].limit for n in going))
-                select_rows(cache, kept)
+                cache.reorder_cache(kept)
                 self._append(cache, [members[n] for n in going], len(prompts[-1]), cached[kept], drawn[going])
         return ended
 
@@ -209,7 +203,7 @@ class Decoder:
         elif dropped:
             keep = [place for place, row in enumerate(self.rows) if not gone(row)]
             index = self._tensor(keep)
-            select_rows(self._cache, index)
+            self._cache.reorder_cache(index)
             self.rows = [self.rows[place] for place in keep]
             self._cached, self._last = self._cached[index], self._last[index]
         return dropped
@@ -282,10 +276,11 @@ class Decoder:
         logprobs = torch.empty(len(rows), device=self._device)
         for places in self._draw_together(rows):
             part = slice(None) if len(places) == len(rows) else self._tensor(places)
-            drawn[part], logprobs[part] = draw(logits[part], rows[places[0]].sampling, randoms[part])
+            drawn[part], logprobs[part] = draw(logits[part], rows[places[0]].request.sampling, randoms[part])
         for place, row in enumerate(rows):
             if count := row.request.top_logprobs:
-                row.tops.append(tuple(likeliest(logits[place, None], row.sampling.temperature, count)[0]))
+                temperature = row.request.sampling.temperature
+                row.tops.append(tuple(likeliest(logits[place, None], temperature, count)[0]))
         for row, number, logprob in zip(rows, drawn.tolist(), logprobs.tolist(), strict=True):
             row.ids.append(number)
             row.logprobs.append(logprob)
@@ -308,37 +303,30 @@ class Decoder:
     def _draw_together(self, rows: Sequence[Row]) -> list[list[int]]:
         """Places of rows with the same sampling, few enough for one draw."""
         most = max(1, _DRAWN_AT_ONCE // self._vocabulary)
-        first = rows[0].sampling
-        if len(rows) <= most and all(row.sampling is first for row in rows):
+        first = rows[0].request.sampling
+        if len(rows) <= most and all(row.request.sampling is first for row in rows):
             return [list(range(len(rows)))]
         groups: dict[Sampling, list[int]] = {}
         for place, row in enumerate(rows):
-            groups.setdefault(row.sampling, []).append(place)
+            groups.setdefault(row.request.sampling, []).append(place)
         return [group[at : at + most] for group in groups.values() for at in range(0, len(group), most)]
 
-    def _measured(self) -> tuple[float, int]:
-        """What a row's cache costs (see `sizes`), from a trial of three tokens.
-
-        Raises:
-            TrainingError: rows of this architecture cannot be computed together.
-        """
-        if self._sizes is None:
-            try:
-                with torch.no_grad():
-                    cache, _, _ = self._read([[0, 0]])
-                    self._sizes, self._can_append = sizes(cache), can_append(cache)
-                    select_rows(cache, self._tensor([0, 0]))
-            except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
-                raise TrainingError(self._no_cache(f"{type(error).__name__}: {error}")) from error
-            if self._sizes == (0.0, 0):
-                raise TrainingError(self._no_cache("nothing was kept of a prompt"))
-        return self._sizes
-
-    def _no_cache(self, reason: str) -> str:
-        return (
-            f"the architecture {self._text_config.model_type!r} does not keep its state in a cache that "
-            f"transformers can index by row ({reason}); `local` cannot sample from it. Use another model"
-        )
+    @torch.no_grad()
+    def _try_cache(self, architecture: str) -> None:
+        """Learn from two tokens what a row's cache costs, see `sizes`."""
+        try:
+            cache, _, _ = self._read([[0, 0]])
+            self._column_bytes, self._row_bytes = sizes(cache)
+            self._can_append = can_append(cache)
+            cache.reorder_cache(self._tensor([0, 0]))
+            if not self._column_bytes and not self._row_bytes:
+                raise ValueError("nothing was kept of a prompt")
+        except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"the architecture {architecture!r} does not keep its state in a cache that transformers can "
+                f"index by row ({type(error).__name__}: {error}); `local` cannot sample from it. Use another "
+                "model"
+            ) from error
 
     def _tensor(self, values: Any) -> torch.Tensor:
         return torch.tensor(values, device=self._device)
@@ -353,9 +341,3 @@ def _groups(prompts: Sequence[tuple[int, ...]], at_once: int) -> list[list[tuple
         else:
             groups.append([prompt])
     return groups
-
-
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    declared = model.generation_config.eos_token_id
-    ids = declared if isinstance(declared, list) else [declared]
-    return frozenset(number for number in [*ids, tokenizer.eos_token_id] if number is not None)

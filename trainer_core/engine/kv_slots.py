@@ -43,8 +43,8 @@ class Slots(DynamicLayer):
             return key_states, value_states
         if self.length > self.keys.shape[2]:
             columns = _columns(self.length, self.limit)
-            self.keys = _widened(self.keys[:, :, :start], columns)
-            self.values = _widened(self.values[:, :, :start], columns)
+            self.keys = torch.nn.functional.pad(self.keys, (0, 0, 0, columns - self.keys.shape[2]))
+            self.values = torch.nn.functional.pad(self.values, (0, 0, 0, columns - self.values.shape[2]))
         self.keys[:, :, start : self.length] = key_states
         self.values[:, :, start : self.length] = value_states
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
@@ -58,19 +58,17 @@ class Slots(DynamicLayer):
         return self.length + query_length, 0
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Keep the rows `beam_idx` [B'], in this order."""
+        """Keep the rows `beam_idx` [B'], in this order; a row may be taken several times."""
         columns = _columns(self.length, self.limit)
-        self.keys = _widened(self.keys[:, :, : self.length], columns, beam_idx)
-        self.values = _widened(self.values[:, :, : self.length], columns, beam_idx)
+        self.keys = _chosen(self.keys[:, :, : self.length], beam_idx, columns)
+        self.values = _chosen(self.values[:, :, : self.length], beam_idx, columns)
 
     def append_rows(self, other: Slots, width: int) -> None:
         """Add the rows of `other`; the last `width` columns of both are kept."""
-        self.keys = _stacked(self._last(self.keys, width), other._last(other.keys, width), width)
-        self.values = _stacked(self._last(self.values, width), other._last(other.values, width), width)
+        mine, theirs = self.length, other.length
+        self.keys = _stacked(self.keys[:, :, :mine], other.keys[:, :, :theirs], width)
+        self.values = _stacked(self.values[:, :, :mine], other.values[:, :, :theirs], width)
         self.length = width
-
-    def _last(self, tensor: torch.Tensor, width: int) -> torch.Tensor:
-        return tensor[:, :, max(0, self.length - width) : self.length]
 
 
 def new_cache(config: Any) -> DynamicCache:
@@ -109,11 +107,6 @@ def append_rows(cache: DynamicCache, other: DynamicCache, width: int) -> None:
                     mine[key] = torch.cat([state, theirs[key]])
 
 
-def select_rows(cache: DynamicCache, index: torch.Tensor) -> None:
-    """Keep the rows `index` [B'], in this order; a row may be taken several times."""
-    cache.reorder_cache(index)
-
-
 def sizes(cache: DynamicCache) -> tuple[float, int]:
     """Bytes per row and column, and bytes per row whatever its length, of a cache that has been filled."""
     columns, states = 0.0, 0
@@ -132,20 +125,19 @@ def _columns(used: int, limit: int) -> int:
     return max(used, min(limit, used + max(16, used // 2)))
 
 
-def _widened(tensor: torch.Tensor, columns: int, index: torch.Tensor | None = None) -> torch.Tensor:
-    """The rows `index` of [B, H, used, D], or all, with more columns behind."""
-    rows, heads, used, width = tensor.shape
-    wide = tensor.new_empty(rows if index is None else len(index), heads, columns, width)
-    if index is None:
-        wide[:, :, :used] = tensor
-    else:
-        torch.index_select(tensor, 0, index, out=wide[:, :, :used])
+def _chosen(tensor: torch.Tensor, index: torch.Tensor, columns: int) -> torch.Tensor:
+    """The rows `index` of [B, H, used, D], with more columns behind."""
+    _, heads, used, width = tensor.shape
+    wide = tensor.new_empty(len(index), heads, columns, width)
+    torch.index_select(tensor, 0, index, out=wide[:, :, :used])
     return wide
 
 
 def _stacked(first: torch.Tensor, second: torch.Tensor, width: int) -> torch.Tensor:
-    """Rows of both, ending in column `width`; what is hidden left of them is 0, because 0 · NaN is NaN.
-    The next token has room, so that a row which joins at every token is copied once and not twice."""
+    """Rows of both, their last columns ending in column `width`; what is hidden left of them is 0, because
+    0 · NaN is NaN. The next token has room, so that a row which joins at every token is copied once and not
+    twice."""
+    first, second = first[:, :, -width:], second[:, :, -width:]
     both = first.new_zeros(len(first) + len(second), first.shape[1], width + 1, first.shape[3])
     both[: len(first), :, width - first.shape[2] : width] = first
     both[len(first) :, :, width - second.shape[2] : width] = second

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,14 +32,13 @@ from trainer_core.types import TrainingError
 Key = tuple[int | str, ...]
 
 
+@dataclass(eq=False)
 class _Job:
     """A request and the rows that answer it."""
 
-    def __init__(self, request: Request, rows: list[Row]) -> None:
-        self.request = request
-        self.rows = rows
-        self.future: Future[list[Generation]] = Future()
-        self.unfinished = len(rows)
+    request: Request
+    rows: list[Row]
+    future: Future[list[Generation]] = field(default_factory=Future)
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -57,7 +57,6 @@ class LocalInference:
         *,
         deterministic: bool,
         cache_bytes: int,
-        device: torch.device | str = "cpu",
         max_length: int | None = None,
         source: Any = None,
     ) -> None:
@@ -66,21 +65,18 @@ class LocalInference:
             source: the model that `update_weights` copies from; None: `model` is the one that is trained.
             deterministic: same seeds, same digits, in whatever order requests come.
             cache_bytes: bound on the keys and values of the rows generated at once; one row always is.
-            device: where the model is.
             max_length: prompt and answer together, in tokens; None: what the model's config says.
         """
-        self._decoder = Decoder(
-            model, tokenizer, cache_bytes=cache_bytes, device=device, max_length=max_length
-        )
+        self._decoder = Decoder(model, tokenizer, cache_bytes=cache_bytes, max_length=max_length)
         self._model, self._source = model, source
         self._deterministic = deterministic
         self._changed = threading.Condition()  # guards all below
         self._waiting: list[_Job] = []  # not yet allowed to start
         self._queue: deque[Row] = deque()  # may join as soon as there is room
-        self._jobs: dict[int, _Job] = {}  # that have rows in the queue or the decoder, by id of the row
+        self._jobs: dict[Row, _Job] = {}  # of the rows in the queue or the decoder
         self._sessions: dict[Key, int] = {}  # open, with the number of their requests under way
         self._paused = False
-        self._pausing: list[Future[None]] = []
+        self._rests = False  # the thread computes nothing
         self._cancelled = False  # a job's caller has gone
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="model", daemon=True)
@@ -109,30 +105,28 @@ class LocalInference:
         with self._changed:
             if key in self._sessions:
                 raise TrainingError(f"the session {key} is open already")
-            self._sessions[key] = sum(_is_part(job, key) for job in [*self._waiting, *self._active()])
+            self._sessions[key] = sum(job.request.session[: len(key)] == key for job in self._unanswered())
         try:
             yield
         finally:
             with self._changed:
                 del self._sessions[key]
-                self._changed.notify()
+                self._changed.notify_all()
 
     async def pause(self) -> None:
         """See `InferenceEngine.pause`."""
-        paused: Future[None] = Future()
         with self._changed:
-            if self._closed:
-                return
             self._paused = True
-            self._pausing.append(paused)
-            self._changed.notify()
-        await asyncio.wrap_future(paused)
+        await asyncio.to_thread(self._wait_for_rest)
+
+    def _wait_for_rest(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._rests or self._closed or not self._paused)
 
     async def resume(self) -> None:
         """See `InferenceEngine.resume`."""
-        with self._changed:
-            self._paused = False
-            self._changed.notify()
+        self._paused = False
+        self._wake()
 
     async def update_weights(self, version: int) -> None:
         """See `InferenceEngine.update_weights`; where the weights are the training engine's own, only their
@@ -146,31 +140,31 @@ class LocalInference:
 
     async def close(self) -> None:
         """See `InferenceEngine.close`; whoever still waits gets a TrainingError."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._closed = True
+        self._wake()
         await asyncio.to_thread(self._thread.join)
 
     def _wake(self) -> None:
         with self._changed:
-            self._changed.notify()
+            self._changed.notify_all()
 
     def _run(self) -> None:
         """The model thread: join, one token, deliver, until closed."""
-        decoder = self._decoder
         while True:
             with self._changed:
-                self._changed.wait_for(self._has_work)
+                if not self._has_work():
+                    self._rests = True
+                    self._changed.notify_all()
+                    self._changed.wait_for(self._has_work)
+                    self._rests = False
                 if self._closed:
-                    self._fail([*self._waiting, *self._active()], TrainingError("the engine was closed"))
-                    self._settle_pauses()
-                    decoder.clear()
+                    self._end(self._unanswered(), TrainingError("the engine was closed"))
                     return
-                self._forget_cancelled()
-                if self._paused and not decoder.rows:
-                    self._settle_pauses()
-                    continue
-                self._start_waiting()
+                if self._cancelled:
+                    self._cancelled = False
+                    self._end([job for job in self._unanswered() if job.future.cancelled()])
+                if self._may_start():
+                    self._start_waiting()
             self._advance()
 
     def _advance(self) -> None:
@@ -181,9 +175,7 @@ class LocalInference:
             ended += decoder.step()
         except BaseException as error:  # noqa: BLE001  # whoever waits would wait for ever
             with self._changed:
-                self._fail(self._active(), error)
-                self._queue.clear()
-                decoder.clear()
+                self._end(list(dict.fromkeys(self._jobs.values())), error)
             return
         if ended:
             with self._changed:
@@ -192,64 +184,42 @@ class LocalInference:
     def _has_work(self) -> bool:
         if self._closed or self._cancelled or self._decoder.rows:
             return True
-        if self._paused:
-            return bool(self._pausing)
-        return bool(self._queue) or self._may_start()
+        return self._may_start() or bool(self._queue and not self._paused)
 
     def _may_start(self) -> bool:
         """True if those who wait may join: at once, or at a deterministic engine's next round."""
-        if not self._waiting or not self._deterministic:
-            return bool(self._waiting)
+        if self._paused or not self._waiting or not self._deterministic:
+            return bool(self._waiting) and not self._paused
         return not self._queue and not self._decoder.rows and all(self._sessions.values())
 
     def _start_waiting(self) -> None:
-        if self._paused or not self._may_start():
-            return
         jobs = sorted(self._waiting, key=lambda job: job.order) if self._deterministic else self._waiting
         for job in jobs:
             self._queue.extend(job.rows)
-            self._jobs.update({id(row): job for row in job.rows})
+            self._jobs.update(dict.fromkeys(job.rows, job))
         self._waiting = []
 
     def _deliver(self, ended: list[Row]) -> None:
-        for row in ended:
-            job = self._jobs.pop(id(row))
-            job.unfinished -= 1
-            if job.unfinished == 0:
+        for job in dict.fromkeys(self._jobs.pop(row) for row in ended):
+            if all(row.finish is not None for row in job.rows):
                 self._count(job, -1)
                 if job.future.set_running_or_notify_cancel():
-                    job.future.set_result([each.generation() for each in job.rows])
+                    job.future.set_result([row.generation() for row in job.rows])
 
-    def _fail(self, jobs: list[_Job], error: BaseException) -> None:
-        self._forget(jobs)
-        for job in jobs:
-            if job.future.set_running_or_notify_cancel():
-                job.future.set_exception(error)
-
-    def _forget_cancelled(self) -> None:
-        if self._cancelled:
-            self._cancelled = False
-            gone = [job for job in [*self._waiting, *self._active()] if job.future.cancelled()]
-            self._forget(gone)
-            self._queue = deque(row for row in self._queue if id(row) in self._jobs)
-            self._decoder.drop(lambda row: id(row) not in self._jobs)
-
-    def _forget(self, jobs: list[_Job]) -> None:
+    def _end(self, jobs: list[_Job], error: BaseException | None = None) -> None:
+        """Forget jobs; whoever still waits for one gets the error."""
         gone = set(jobs)
         self._waiting = [job for job in self._waiting if job not in gone]
+        self._jobs = {row: job for row, job in self._jobs.items() if job not in gone}
+        self._queue = deque(row for row in self._queue if row in self._jobs)
+        self._decoder.drop(lambda row: row not in self._jobs)
         for job in jobs:
             self._count(job, -1)
-            for row in job.rows:
-                self._jobs.pop(id(row), None)
+            if error is not None and job.future.set_running_or_notify_cancel():
+                job.future.set_exception(error)
 
-    def _settle_pauses(self) -> None:
-        for paused in self._pausing:
-            if paused.set_running_or_notify_cancel():
-                paused.set_result(None)
-        self._pausing = []
-
-    def _active(self) -> list[_Job]:
-        return list(dict.fromkeys(self._jobs.values()))
+    def _unanswered(self) -> list[_Job]:
+        return list(dict.fromkeys([*self._waiting, *self._jobs.values()]))
 
     def _count(self, job: _Job, change: int) -> None:
         """Note in the sessions it belongs to that a request has come or gone."""
@@ -257,7 +227,3 @@ class LocalInference:
             key = job.request.session[:length]
             if key in self._sessions:
                 self._sessions[key] += change
-
-
-def _is_part(job: _Job, key: Key) -> bool:
-    return job.request.session[: len(key)] == key

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AutoModelForCausalLM
@@ -17,10 +17,13 @@ from trainer_core.algorithm.logits import head_logprobs
 from trainer_core.algorithm.losses import policy_loss
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.engine.hidden_states import HalvedModel, can_share_prompts
-from trainer_core.engine.lora import Adapter, Lora
+from trainer_core.engine.lora import Adapter
 from trainer_core.engine.micro_batches import MicroBatch, micro_batches
-from trainer_core.engine.protocols import Loss, Policy
-from trainer_core.types import Batch, TrainingError
+from trainer_core.engine.protocols import Policy
+from trainer_core.types import Batch, Loss, TrainingError
+
+if TYPE_CHECKING:
+    from trainer_core.config.services import Lora
 
 _STATE = "trainer_state.pt"
 
@@ -49,6 +52,7 @@ class LocalTraining:
         gradient_checkpointing: bool = False,
         offload_reference: bool = False,
         lora: Lora | None = None,
+        lora_seed: int = 0,
     ) -> None:
         """
         Args:
@@ -76,7 +80,7 @@ class LocalTraining:
         self._share = share_prompts and can_share_prompts(model)
         if gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
-        self._adapter = Adapter(model, lora) if lora else None
+        self._adapter = Adapter(model, lora, lora_seed) if lora else None
         self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._optimizer = torch.optim.AdamW(self._trained, betas=betas, weight_decay=weight_decay, fused=True)
 
@@ -100,13 +104,15 @@ class LocalTraining:
         for micro in self._micro_batches(batch, share_prompts=share):
             with self._recomputing():
                 logprobs, entropy, tokens = self._logprobs(halved, micro, batch)
-                total, found = self._loss(batch, tokens, logprobs, loss)
-                total.backward()
-            found["actor/entropy"] = entropy.sum()
-            for name, value in found.items():
-                sums[name] = sums.get(name, 0.0) + value.detach()
-            drift = (logprobs.detach().exp() - self._here(batch.old_logprobs, tokens).exp()).abs().max()
-            largest = torch.maximum(largest, drift)
+                old = self._here(batch.old_logprobs, tokens)
+                advantage, segment = self._here(batch.advantage, tokens), self._here(batch.segment, tokens)
+                reference = batch.reference_logprobs
+                reference = None if reference is None else self._here(reference, tokens)
+                losses, found = policy_loss(loss, logprobs, old, advantage, segment, reference)
+                (self._here(batch.weight, tokens) * losses).sum().backward()
+            for name, values in {**found, "actor/entropy": entropy}.items():
+                sums[name] = sums.get(name, 0.0) + values.sum()
+            largest = torch.maximum(largest, (logprobs.detach().exp() - old.exp()).abs().max())
         count = max(1, int(batch.trained.sum()))
         metrics = {name: float(value) / count for name, value in sums.items()}
         self._check_finite(metrics)
@@ -175,9 +181,8 @@ class LocalTraining:
         """[M] log-probabilities, entropies and places in the batch of the micro-batch's trained tokens."""
         tokens = torch.cat([rows.tokens for rows in micro.rows])
         places = torch.cat([rows.places for rows in micro.rows])
-        states = halved.hidden_states(micro.to(self._device))
         logprobs, entropy = head_logprobs(
-            states,
+            halved.hidden_states(micro.to(self._device)),
             self._here(batch.ids, tokens),
             halved.logits,
             temperature=self._temperature,
@@ -187,22 +192,6 @@ class LocalTraining:
         copy_of = torch.cat([rows.copy_of + begin for rows, begin in zip(micro.rows, begins, strict=False)])
         copy_of = copy_of.to(self._device)
         return logprobs.index_select(0, copy_of), entropy.index_select(0, copy_of), places
-
-    def _loss(
-        self, batch: Batch, tokens: torch.Tensor, logprobs: torch.Tensor, loss: Loss
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """Σ weight · loss of some tokens, and the sums of what is reported."""
-        reference = batch.reference_logprobs
-        policy = policy_loss(
-            loss,
-            logprobs,
-            self._here(batch.old_logprobs, tokens),
-            self._here(batch.advantage, tokens),
-            self._here(batch.segment, tokens),
-            reference_logprobs=None if reference is None else self._here(reference, tokens),
-        )
-        sums = {name: values.sum() for name, values in policy.metrics.items()}
-        return (self._here(batch.weight, tokens) * policy.losses).sum(), sums
 
     def _here(self, values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         return values[tokens.to(values.device)].to(self._device)
@@ -233,8 +222,8 @@ class LocalTraining:
     @contextmanager
     def _recomputing(self) -> Iterator[None]:
         """Layers recompute their insides only in training mode; what is inside them stays in eval mode."""
-        layers = [each for each in self._model.modules() if isinstance(each, GradientCheckpointingLayer)]
-        layers = layers if self._checkpointing else []
+        modules = self._model.modules() if self._checkpointing else ()
+        layers = [each for each in modules if isinstance(each, GradientCheckpointingLayer)]
         for layer in layers:
             layer.training = True
             if isinstance(getattr(layer, "dropout", None), float):

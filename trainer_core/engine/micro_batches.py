@@ -176,10 +176,8 @@ def _packed(pieces: list[_Piece], max_tokens: int, mask_element: float) -> Itera
 
 
 def _laid_out(pieces: list[_Piece], ids: Any, trained: Any) -> MicroBatch:
-    numbers: dict[bytes, int] = {}
-    for piece in pieces:
-        if piece.prompt:
-            numbers.setdefault(piece.prompt, len(numbers))
+    distinct = dict.fromkeys(piece.prompt for piece in pieces if piece.prompt)
+    numbers = {prompt: number for number, prompt in enumerate(distinct)}
     prompts = [np.frombuffer(prompt, dtype=ids.dtype) for prompt in numbers]
     lengths = [len(prompt) for prompt in prompts]
     padded = np.zeros((len(prompts), max(lengths, default=0)), dtype=np.int64)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from trainer_core.types import Batch, FinishReason, Sampling
-from trainer_core.types import Loss as Loss
+from trainer_core.types import Batch, FinishReason, Loss, Sampling
 
 if TYPE_CHECKING:
     import torch
@@ -126,3 +125,17 @@ class TrainingEngine(Protocol):
 
     def export(self, folder: Path) -> None:
         """Write the weights alone, in Hugging Face format."""
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What a backbone brings."""
+
+    training: TrainingEngine
+    inference: InferenceEngine
+    start_digest: str
+    """Digest of the weights that reinforcement learning starts from."""
+    context: int | None
+    """Tokens the model can read; None: no bound is known."""
+    facts: Mapping[str, Any]
+    """About the model, for `environment.json`."""

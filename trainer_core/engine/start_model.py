@@ -14,18 +14,21 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer_core.engine.tiny_model import TinyModel, make_model, make_tokenizer
-from trainer_core.engine.warmup import WarmupSettings, warm_up
+from trainer_core.engine.warmup import warm_up
 from trainer_core.types import TaskSplits, TrainingError
+
+if TYPE_CHECKING:
+    from trainer_core.config.model import Warmup
 
 _FORMAT = 2
 """Goes into every key; counts up when the code that makes a start model changes what it makes."""
@@ -76,7 +79,7 @@ def _told(folder: str) -> Iterator[None]:
 
 def tiny_start_model(
     recipe: TinyModel,
-    warmup: WarmupSettings | None,
+    warmup: Warmup | None,
     tasks: TaskSplits,
     cache_root: Path,
     *,
@@ -99,27 +102,29 @@ def tiny_start_model(
     entry = cache_root / key
     if _is_intact(entry):
         say(f"start model {key} taken from the cache")
-    elif is_for_a_look:
-        say("the start model is not in the cache: these answers are of one without warm-up")
-        tokenizer = make_tokenizer()
-        return StartModel(make_model(recipe, tokenizer).eval(), tokenizer, cache_key=None)
     else:
-        draft = cache_root / f".draft-{key}-{uuid.uuid4().hex[:8]}"
+        tokenizer = make_tokenizer()
+        model = make_model(recipe, tokenizer)
+        if is_for_a_look:
+            say("the start model is not in the cache: these answers are of one without warm-up")
+            return StartModel(model.eval(), tokenizer, cache_key=None)
+        outcome = None
+        if warmup:
+            say(f"making a start model of {model.num_parameters():,} parameters")
+            outcome = warm_up(
+                model, tokenizer, tasks, warmup, seed=recipe.seed, say=say, safe_point=safe_point
+            )
+            if outcome.pass_rate < warmup.until_pass_rate:
+                say(f"warm-up ended at pass rate {outcome.pass_rate:.3f}, below {warmup.until_pass_rate}")
         try:
-            _build(draft, recipe, warmup, tasks, description, say=say, safe_point=safe_point)
-            _put(draft, entry)
+            _write(entry, model, tokenizer, description | {"outcome": outcome and asdict(outcome)})
         except OSError as error:
             raise TrainingError(
-                f"cannot write the start model to {entry}: {error.strerror or error}. Free some "
-                "space there, or set "
-                "XDG_CACHE_HOME to a folder that can be written"
+                f"cannot write the start model to {entry}: {error.strerror or error}. Free some space there, "
+                "or set XDG_CACHE_HOME to a folder that can be written"
             ) from error
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    loaded = load_model(
-        str(entry)
-    )  # also after building, so that a first and a later run start from the same bits
-    return StartModel(loaded.model, loaded.tokenizer, cache_key=key)
+    # also after building, so that a first and a later run start from the same bits
+    return replace(load_model(str(entry)), cache_key=key)
 
 
 def weights_digest(model: Any) -> str:
@@ -131,44 +136,39 @@ def weights_digest(model: Any) -> str:
     return digest.hexdigest()
 
 
-def _describe(recipe: TinyModel, warmup: WarmupSettings | None, tasks: TaskSplits) -> dict[str, Any]:
+def _describe(recipe: TinyModel, warmup: Warmup | None, tasks: TaskSplits) -> dict[str, Any]:
     questions = hashlib.sha256()
     for task in (*tasks.training, None, *tasks.warmup):
         questions.update(json.dumps([task.main_query, task.answer] if task else None).encode())
     return {
         "format": _FORMAT,
         "model": asdict(recipe),
-        "warmup": asdict(warmup) if warmup else None,
+        "warmup": {**warmup.model_dump(exclude={"enabled"}), "seed": recipe.seed} if warmup else None,
         "tasks": questions.hexdigest() if warmup else None,
         "threads": torch.get_num_threads(),
         "versions": {name: version(name) for name in ("torch", "transformers", "tokenizers")},
     }
 
 
-def _build(
-    draft: Path,
-    recipe: TinyModel,
-    warmup: WarmupSettings | None,
-    tasks: TaskSplits,
-    description: dict[str, Any],
-    *,
-    say: Callable[[str], None],
-    safe_point: Callable[[], None],
-) -> None:
-    tokenizer = make_tokenizer()
-    model = make_model(recipe, tokenizer)
-    outcome = None
-    if warmup:
-        say(f"making a start model of {model.num_parameters():,} parameters")
-        outcome = warm_up(model, tokenizer, tasks, warmup, say=say, safe_point=safe_point)
-        if outcome.pass_rate < warmup.until_pass_rate:
-            say(f"warm-up ended at pass rate {outcome.pass_rate:.3f}, below {warmup.until_pass_rate}")
-    draft.mkdir(parents=True)
-    model.save_pretrained(draft)
-    tokenizer.save_pretrained(draft)
-    sums = {path.name: _checksum(path) for path in sorted(draft.iterdir())}
-    record = {**description, "outcome": asdict(outcome) if outcome else None, "files": sums}
-    (draft / "recipe.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
+def _write(entry: Path, model: Any, tokenizer: Any, recipe: dict[str, Any]) -> None:
+    """Move a finished draft into place, unless another process has put an intact entry there meanwhile."""
+    draft = entry.with_name(f".draft-{entry.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        draft.mkdir(parents=True)
+        model.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+        sums = {path.name: _checksum(path) for path in sorted(draft.iterdir())}
+        (draft / "recipe.json").write_text(json.dumps({**recipe, "files": sums}, indent=2), encoding="utf-8")
+        try:
+            draft.rename(entry)
+        except OSError:
+            if not _is_intact(entry):
+                broken = draft.with_name(f"{draft.name}-broken")
+                entry.rename(broken)
+                shutil.rmtree(broken, ignore_errors=True)
+                draft.rename(entry)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _is_intact(entry: Path) -> bool:
@@ -178,19 +178,6 @@ def _is_intact(entry: Path) -> bool:
         return all(_checksum(entry / name) == expected for name, expected in files.items())
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _put(draft: Path, entry: Path) -> None:
-    """Move a finished draft into place, unless another process has put an intact entry there meanwhile."""
-    try:
-        draft.rename(entry)
-    except OSError:
-        if _is_intact(entry):
-            return
-        broken = draft.with_name(f"{draft.name}-broken")
-        entry.rename(broken)
-        shutil.rmtree(broken, ignore_errors=True)
-        draft.rename(entry)
 
 
 def _checksum(path: Path) -> str:

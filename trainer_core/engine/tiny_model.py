@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trainer_core.engine.memory import decoder_shape
+from trainer_core.engine.shape import decoder_shape
 from trainer_core.types import TrainingError
 
 PAD, END = "<|pad|>", "<|end|>"
@@ -69,31 +69,27 @@ def make_model(recipe: TinyModel, tokenizer: Any) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     vocabulary_size = 8 * -(-len(tokenizer) // 8)  # matrix products like multiples of 8
-    if shape := decoder_shape(asdict(recipe) | {"vocab_size": vocabulary_size}):
+    sizes = asdict(recipe) | {"vocab_size": vocabulary_size}
+    architecture, seed = sizes.pop("architecture"), sizes.pop("seed")
+    if shape := decoder_shape(sizes):
         check_size(shape.parameters)
     try:
         config = AutoConfig.for_model(
-            recipe.architecture,
-            vocab_size=vocabulary_size,
-            hidden_size=recipe.hidden_size,
-            intermediate_size=recipe.intermediate_size,
-            num_hidden_layers=recipe.num_hidden_layers,
-            num_attention_heads=recipe.num_attention_heads,
-            num_key_value_heads=recipe.num_key_value_heads,
-            max_position_embeddings=recipe.max_position_embeddings,
+            architecture,
+            **sizes,
             tie_word_embeddings=True,
             bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
         )
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(recipe.seed)
+            torch.manual_seed(seed)
             model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise TrainingError(
             f"ajet.model.tiny: transformers cannot make this model: {error}. `architecture` is a "
-            "transformers model type such "
-            "as qwen2, and hidden_size must be a multiple of 2 × num_attention_heads"
+            "transformers model type such as qwen2, and hidden_size must be a multiple of "
+            "2 × num_attention_heads"
         ) from error
     return model
 
@@ -105,7 +101,6 @@ def check_size(parameters: int) -> None:
     if parameters > MAX_PARAMETERS:
         raise TrainingError(
             f"ajet.model.tiny: these sizes give {parameters:,} parameters, more than the "
-            f"{MAX_PARAMETERS:,} a tiny model may have; "
-            "lower hidden_size, intermediate_size or num_hidden_layers, or point model.path to a "
-            "model of your own"
+            f"{MAX_PARAMETERS:,} a tiny model may have; lower hidden_size, intermediate_size or "
+            "num_hidden_layers, or point model.path to a model of your own"
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from trainer_core.bounds import CACHE_BYTES
 from trainer_core.engine.decoding import Decoder
@@ -15,23 +16,14 @@ from trainer_core.tasks.order import TaskOrder
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.types import DataError, Sampling, Task, TaskSplits
 
+if TYPE_CHECKING:
+    from trainer_core.config.model import Warmup
+
 _CHECK_REPEATS = 4
 """Sampled answers per warm-up question when the pass rate is measured."""
 _IGNORED = -100
 """A target that `cross_entropy` leaves out."""
-
-
-@dataclass(frozen=True)
-class WarmupSettings:
-    """When the warm-up stops and how it learns."""
-
-    until_pass_rate: float
-    max_steps: int
-    eval_every: int
-    batch_size: int
-    lr: float
-    lr_warmup_steps: int
-    seed: int
+_Pair = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
@@ -47,8 +39,9 @@ def warm_up(
     model: Any,
     tokenizer: Any,
     tasks: TaskSplits,
-    settings: WarmupSettings,
+    settings: Warmup,
     *,
+    seed: int,
     say: Callable[[str], None],
     safe_point: Callable[[], None],
 ) -> WarmupOutcome:
@@ -59,15 +52,15 @@ def warm_up(
         say: told about the progress, one line each time the pass rate is measured.
         safe_point: called before every step; may raise to stop.
     """
-    check = _PassRate(model, tokenizer, tasks.warmup, settings.seed)
+    decoder, questions = Decoder(model, tokenizer, cache_bytes=CACHE_BYTES), _encoded(tokenizer, tasks.warmup)
     held_out = {task.task_id for task in tasks.warmup}
     training = [task for task in tasks.training if task.task_id not in held_out]
     if not training:
         raise DataError(
             "the warm-up needs at least 2 training tasks; add some, or set model.warmup.enabled: false"
         )
-    order = TaskOrder(training, min(settings.batch_size, len(training)), settings.seed)
-    encoded = _encode_answers(tokenizer, training)
+    order = TaskOrder(training, min(settings.batch_size, len(training)), seed)
+    encoded = _encoded(tokenizer, training)
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.lr, fused=True)
     model.train()
     step, pass_rate = 0, 0.0
@@ -83,7 +76,7 @@ def warm_up(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
         if step % settings.eval_every == 0 or step == settings.max_steps:
-            pass_rate = check.measure()
+            pass_rate = _pass_rate(decoder, tokenizer, tasks.warmup, questions, seed)
             say(f"warm-up {step}/{settings.max_steps}, loss {loss.item():.3f}, pass rate {pass_rate:.3f}")
             if pass_rate >= settings.until_pass_rate:
                 break
@@ -92,31 +85,24 @@ def warm_up(
     return WarmupOutcome(steps=step, pass_rate=pass_rate)
 
 
-class _PassRate:
-    """Samples answers to the warm-up's questions and counts the right ones."""
-
-    def __init__(self, model: Any, tokenizer: Any, tasks: Sequence[Task], seed: int) -> None:
-        self._decoder = Decoder(model, tokenizer, cache_bytes=CACHE_BYTES)
-        self._tokenizer = tokenizer
-        self._tasks = tasks
-        self._seed = seed
-        self._prompts = Prompts(tokenizer).ids(tasks)
-        self._longest = max(len(answer) for _, answer in _encode_answers(tokenizer, tasks).values())
-
-    def measure(self) -> float:
-        groups = self._decoder.generate(
-            Request(prompt, Sampling(), self._longest, n=_CHECK_REPEATS, seed=self._seed + n)
-            for n, prompt in enumerate(self._prompts)
-        )
-        right = sum(
-            self._tokenizer.decode(answer.ids, skip_special_tokens=True).strip() == str(task.answer).strip()
-            for task, group in zip(self._tasks, groups, strict=True)
-            for answer in group
-        )
-        return right / (len(self._tasks) * _CHECK_REPEATS)
+def _pass_rate(
+    decoder: Decoder, tokenizer: Any, tasks: Sequence[Task], encoded: Mapping[str, _Pair], seed: int
+) -> float:
+    """The share of right answers among those sampled."""
+    longest = max(len(answer) for _, answer in encoded.values())
+    groups = decoder.generate(
+        Request(encoded[task.task_id][0], Sampling(), longest, n=_CHECK_REPEATS, seed=seed + n)
+        for n, task in enumerate(tasks)
+    )
+    right = sum(
+        tokenizer.decode(answer.ids, skip_special_tokens=True).strip() == str(task.answer).strip()
+        for task, group in zip(tasks, groups, strict=True)
+        for answer in group
+    )
+    return right / (len(tasks) * _CHECK_REPEATS)
 
 
-def _encode_answers(tokenizer: Any, tasks: Sequence[Task]) -> dict[str, tuple[list[int], list[int]]]:
+def _encoded(tokenizer: Any, tasks: Sequence[Task]) -> dict[str, _Pair]:
     """Prompt ids and answer ids (with the end token) of every task."""
     for task in tasks:
         if task.answer is None:
@@ -131,17 +117,12 @@ def _encode_answers(tokenizer: Any, tasks: Sequence[Task]) -> dict[str, tuple[li
     }
 
 
-def _supervised_loss(model: Any, pad_id: int, pairs: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
-    """Mean cross-entropy of the answer tokens; sequences are padded on the right, which causal attention
-    never sees.
-    """
-    width = max(len(prompt) + len(answer) for prompt, answer in pairs)
-    rows, marked = [], []
-    for prompt, answer in pairs:
-        rest = width - len(prompt) - len(answer)
-        rows.append(prompt + answer + [pad_id] * rest)
-        marked.append([_IGNORED] * len(prompt) + answer + [_IGNORED] * rest)
-    ids, targets = torch.tensor(rows), torch.tensor(marked)
+def _supervised_loss(model: Any, pad_id: int, pairs: Sequence[_Pair]) -> torch.Tensor:
+    """Mean cross-entropy of the answer tokens; the padding on the right is never seen by causal attention."""
+    rows = [torch.tensor(prompt + answer) for prompt, answer in pairs]
+    marked = [torch.tensor([_IGNORED] * len(prompt) + answer) for prompt, answer in pairs]
+    ids = pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    targets = pad_sequence(marked, batch_first=True, padding_value=_IGNORED)
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
     return torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), targets[:, 1:].flatten(), ignore_index=_IGNORED

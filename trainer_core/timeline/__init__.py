@@ -11,7 +11,7 @@ trained after another. Its log-probability was measured in another context, so r
 before the first update; `timeline/off_context` is the share of trained tokens that this concerns.
 """
 
-from trainer_core.timeline.batch import episode_of_segment, to_batch
-from trainer_core.timeline.merge import Limits, Merged, merge
+from trainer_core.timeline.batch import to_batch
+from trainer_core.timeline.merge import merge
 
-__all__ = ["Limits", "Merged", "episode_of_segment", "merge", "to_batch"]
+__all__ = ["merge", "to_batch"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +19,6 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How long a sequence may be."""
-
-    max_tokens: int | None = None
-    """Prompts, answers and all; None: no limit."""
-    too_long: Literal["truncate", "drop"] = "truncate"
-    """What becomes of a longer one: cut after `max_tokens`, or left out."""
-
-
-@dataclass(frozen=True)
 class Merged:
     """What is trained on."""
 
@@ -37,7 +27,7 @@ class Merged:
     metrics: dict[str, float]
     """`timeline/merge_compression`: tokens of all calls / tokens of the sequences, and
     `timeline/merge_limit`: / tokens of the prefix tree, which is what a model that computes each node once
-    would reach; both before sequences are cut or left out. `timeline/trained_token_recall`: sampled tokens
+    would reach; both before sequences are cut. `timeline/trained_token_recall`: sampled tokens
     that are trained / sampled tokens of the merged episodes. `timeline/sequences` and, where it happened,
     how many were cut or left out and why: `timeline/dropped_episodes/{error,no_reward,nothing_sampled}`,
     `timeline/{dropped,truncated}_sequences/too_long`. With text comparison `timeline/off_context`: share of
@@ -46,7 +36,7 @@ class Merged:
 
 def merge(
     episodes: Iterable[Episode],
-    limits: Limits = Limits(),
+    max_tokens: int | None = None,
     *,
     pieces: Callable[[SequenceOf[int]], SequenceOf[str]] | None = None,
 ) -> Merged:
@@ -58,6 +48,8 @@ def merge(
     towards the rarer answer.
 
     Args:
+        max_tokens: after which a sequence is cut, prompts, answers and all; one that then has nothing to
+            train is left out. None: no limit.
         pieces: the text of each token, such as a Hugging Face tokenizer's `convert_ids_to_tokens`;
         given, histories are compared by text.
 
@@ -76,76 +68,58 @@ def merge(
             if len(call.logprobs) != len(call.completion_ids):
                 told = f"{len(call.logprobs)} logprobs for {len(call.completion_ids)} sampled tokens"
                 raise ValueError(f"a call of task {episode.task.task_id!r} has {told}")
-        if len(calls) == 1 and _fits(calls[0], limits):
-            sequences.append(_of_one_call(calls[0], index, count))
+        whole = sum(map(_length, calls))
+        count.calls += whole
+        count.sampled += sum(len(call.completion_ids) for call in calls)
+        if len(calls) == 1 and calls[0].prompt_ids and (max_tokens is None or whole <= max_tokens):
+            sequences.append(_of_one_call(calls[0], index))
+            count.tree += whole
+            count.paths += whole
             continue
-        prompts = [tuple(call.prompt_ids) for call in calls]
-        completions = [tuple(call.completion_ids) for call in calls]
-        if pieces is not None:
-            prompts, count_spliced = splice_recorded(prompts, completions, pieces)
-            count.off_context += count_spliced
-        samples = [
-            _Sample(prompt, completion, call.logprobs)
-            for prompt, completion, call in zip(prompts, completions, calls, strict=True)
+        calls = [
+            replace(call, prompt_ids=tuple(call.prompt_ids), completion_ids=tuple(call.completion_ids))
+            for call in calls
         ]
-        sequences.extend(row.sequence(index) for row in _rows(samples, limits, count))
-    metrics = count.metrics(sequences)
+        if pieces is not None:
+            calls, spliced = splice_recorded(calls, pieces)
+            count.off_context += spliced
+        sequences.extend(row.sequence(index) for row in _rows(calls, max_tokens, count))
+    trained = sum(int(np.count_nonzero(sequence.trained)) for sequence in sequences)
+    metrics = {
+        "timeline/sequences": len(sequences),
+        "timeline/merge_compression": count.calls / max(1, count.paths),
+        "timeline/merge_limit": count.calls / max(1, count.tree),
+        "timeline/trained_token_recall": trained / max(1, count.sampled),
+        **{f"timeline/{reason}": number for reason, number in sorted(count.reasons.items()) if number},
+    }
     if pieces is not None:
         metrics["timeline/off_context"] = count.off_context / max(1, count.sampled)
     return Merged(sequences, metrics)
 
 
-def _fits(call: Call, limits: Limits) -> bool:
-    length = len(call.prompt_ids) + len(call.completion_ids)
-    return bool(call.prompt_ids) and (limits.max_tokens is None or length <= limits.max_tokens)
+def _length(call: Call) -> int:
+    return len(call.prompt_ids) + len(call.completion_ids)
 
 
-def _of_one_call(call: Call, episode: int, count: _Count) -> Sequence:
+def _of_one_call(call: Call, episode: int) -> Sequence:
     """What `_rows` would come to, for the commonest episode."""
-    before, sampled = len(call.prompt_ids), len(call.completion_ids)
-    whole = before + sampled
-    count.calls += whole
-    count.tree += whole
-    count.paths += whole
-    count.sampled += sampled
+    before, whole = len(call.prompt_ids), _length(call)
     logprobs = np.zeros(whole, np.float32)
     logprobs[before:] = call.logprobs
-    return Sequence(
-        np.array((*call.prompt_ids, *call.completion_ids), np.int32),
-        np.arange(whole) >= before,
-        logprobs,
-        episode,
-    )
+    ids = np.array((*call.prompt_ids, *call.completion_ids), np.int32)
+    return Sequence(ids, np.arange(whole) >= before, logprobs, episode)
 
 
+@dataclass
 class _Count:
     """Tokens by kind, and what was cut or left out."""
 
-    def __init__(self) -> None:
-        self.calls = self.tree = self.paths = self.sampled = self.off_context = 0
-        self.reasons: Counter[str] = Counter()
-
-    def metrics(self, sequences: SequenceOf[Sequence]) -> dict[str, float]:
-        trained = sum(int(np.count_nonzero(sequence.trained)) for sequence in sequences)
-        return {
-            "timeline/sequences": len(sequences),
-            "timeline/merge_compression": self.calls / max(1, self.paths),
-            "timeline/merge_limit": self.calls / max(1, self.tree),
-            "timeline/trained_token_recall": trained / max(1, self.sampled),
-            **{f"timeline/{reason}": number for reason, number in sorted(self.reasons.items()) if number},
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """One call."""
-
-    prompt: Ids
-    completion: Ids
-    logprobs: SequenceOf[float]
-
-    def __len__(self) -> int:
-        return len(self.prompt) + len(self.completion)
+    calls: int = 0
+    tree: int = 0
+    paths: int = 0
+    sampled: int = 0
+    off_context: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
 
 class _Row:
@@ -159,15 +133,15 @@ class _Row:
         self.trained = np.zeros(len(self.ids), np.bool_)
         self.logprobs = np.zeros(len(self.ids), np.float32)
 
-    def takes(self, sample: _Sample) -> bool:
-        """Train these tokens here, unless some are the place of another sample."""
-        before = len(sample.prompt)
+    def takes(self, call: Call) -> bool:
+        """Train its answer here, unless some of these tokens are the place of another one."""
+        before = len(call.prompt_ids)
         start = max(1, before)  # the very first token has nothing to be predicted from
-        end = min(len(sample), len(self.ids))
+        end = min(_length(call), len(self.ids))
         if self.trained[start:end].any():
             return False
         self.trained[start:end] = True
-        self.logprobs[start:end] = sample.logprobs[start - before : max(0, end - before)]
+        self.logprobs[start:end] = call.logprobs[start - before : max(0, end - before)]
         return True
 
     def sequence(self, episode: int) -> Sequence:
@@ -176,46 +150,35 @@ class _Row:
         return Sequence(self.ids[:end], self.trained[:end], self.logprobs[:end], episode)
 
 
-def _rows(samples: SequenceOf[_Sample], limits: Limits, count: _Count) -> list[_Row]:
+def _rows(calls: SequenceOf[Call], max_tokens: int | None, count: _Count) -> list[_Row]:
     """One sequence for each path through the tree of an episode's calls, and one for each answer that has
     no place of its own there, because the same tokens were sampled again."""
-    paths, through, tree_tokens = _paths(samples)
-    drop_above = limits.max_tokens if limits.too_long == "drop" else None
-    rows = {
-        number: _Row(path, limits.max_tokens)
-        for number, path in enumerate(paths)
-        if drop_above is None or len(path) <= drop_above
-    }
-    again = []
-    for sample, leaves in zip(samples, through, strict=True):
-        kept = [leaf for leaf in leaves if leaf in rows]
-        if kept and not any(rows[leaf].takes(sample) for leaf in kept):
-            path = paths[leaves.start][: len(sample)]
-            again.append(_Row(path, limits.max_tokens))
-            again[-1].takes(sample)
+    paths, through, tree_tokens = _paths(calls)
+    rows = [_Row(path, max_tokens) for path in paths]
+    for call, leaves in zip(calls, through, strict=True):
+        if not any(rows[leaf].takes(call) for leaf in leaves):
+            path = paths[leaves.start][: _length(call)]
+            rows.append(_Row(path, max_tokens))
+            rows[-1].takes(call)
             count.paths += len(path)
-    trained = [row for row in (*rows.values(), *again) if row.trained.any()]
-    count.calls += sum(map(len, samples))
-    count.sampled += sum(len(sample.completion) for sample in samples)
+    trained = [row for row in rows if row.trained.any()]
     count.paths += sum(map(len, paths))
     count.tree += tree_tokens
-    count.reasons["dropped_sequences/too_long"] += len(paths) + len(again) - len(trained)
+    count.reasons["dropped_sequences/too_long"] += len(rows) - len(trained)
     count.reasons["truncated_sequences/too_long"] += sum(row.is_cut for row in trained)
     return trained
 
 
-def _paths(samples: SequenceOf[_Sample]) -> tuple[list[_Array], list[range], int]:
-    """The ids along each path from the root of the samples' tree to a leaf; for each sample the numbers of
-    the paths that go through its last token; the tokens of the tree."""
-    if len(samples) == 1:
-        return [_array(samples[0].prompt + samples[0].completion)], [range(1)], len(samples[0])
+def _paths(calls: SequenceOf[Call]) -> tuple[list[_Array], list[range], int]:
+    """The ids along each path from the root of the calls' tree to a leaf; for each call the numbers of the
+    paths that go through its last token; the tokens of the tree."""
     tree: RadixTree[Ids] = RadixTree(())
-    ends = [tree.insert(sample.prompt, sample.completion) for sample in samples]
+    ends = [tree.insert(call.prompt_ids, call.completion_ids) for call in calls]
     arrays: dict[Node[Ids], _Array] = {}
     first: dict[Node[Ids], int] = {}
     paths: list[_Array] = []
     for node in tree.nodes():
-        arrays[node] = _array(node.part)
+        arrays[node] = np.fromiter(node.part, np.int32, len(node.part))
         first[node] = len(paths)
         if not node.children:
             paths.append(np.concatenate([arrays[part] for part in node.path()]))
@@ -225,7 +188,3 @@ def _paths(samples: SequenceOf[_Sample]) -> tuple[list[_Array], list[range], int
             width[node] = sum(width[child] for child in node.children.values())
     through = [range(first[end], first[end] + width[end]) for end in ends]
     return paths, through, sum(map(len, arrays.values()))
-
-
-def _array(ids: Ids) -> _Array:
-    return np.fromiter(ids, np.int32, len(ids))

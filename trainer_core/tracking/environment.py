@@ -14,32 +14,25 @@ import torch
 
 from trainer_core.tracking.atomic import write_atomically
 
-_PACKAGES = (
-    "torch",
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "numpy",
-    "datasets",
-    "pydantic",
-    "ajet-harness",
-)
+_PACKAGES = [
+    *("torch", "transformers", "tokenizers", "safetensors", "numpy", "datasets", "pydantic", "ajet-harness")
+]
 
 
 def write_environment(path: Path, facts: Mapping[str, Any]) -> None:
-    """Write versions, machine and threads, together with facts of the run (seed, model size, …)."""
-    versions: dict[str, str | None] = {}
-    for name in _PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
+    """Write versions, machine and threads, together with facts of the run (seed, device, …)."""
     environment = {
-        "packages": versions,
+        "packages": {name: _version(name) for name in _PACKAGES},
         "python": sys.version.split()[0],
         "platform": platform.platform(),
-        "device": "cpu",
         "torch_threads": torch.get_num_threads(),
         **facts,
     }
     write_atomically(path, json.dumps(environment, indent=2) + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

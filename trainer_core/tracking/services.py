@@ -8,84 +8,65 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from trainer_core.types import TrainingError
 
 _log = logging.getLogger(__name__)
 
 
-class Service(Protocol):
-    """What a service has to take."""
+def connect(name: str, project: str, experiment: str, config: Mapping[str, Any], folder: Path) -> Any:
+    """The module `swanlab` or `wandb`, with a run begun that its `log` and `finish` speak to. `SWANLAB_MODE`
+    (cloud, local, offline, disabled) and `WANDB_MODE` (online, offline, disabled) decide where rows go.
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        """Take the row of a step."""
-
-    def finish(self) -> None:
-        """Send what is left."""
-
-
-class SwanLab:
-    """SwanLab; `SWANLAB_MODE` = cloud, local, offline or disabled decides where rows go."""
-
-    def __init__(self, project: str, experiment: str, config: Mapping[str, Any], folder: Path) -> None:
-        self._swanlab = _import("swanlab")
-        self._swanlab.init(
-            project=project, experiment_name=experiment, config=dict(config), logdir=str(folder / "swanlog")
-        )
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._swanlab.log(dict(values), step=step)
-
-    def finish(self) -> None:
-        self._swanlab.finish()
-
-
-class WeightsAndBiases:
-    """Weights & Biases; `WANDB_MODE` = online, offline or disabled decides where rows go."""
-
-    def __init__(self, project: str, experiment: str, config: Mapping[str, Any], folder: Path) -> None:
-        wandb = _import("wandb")
-        self._run = wandb.init(project=project, name=experiment, config=dict(config), dir=str(folder))
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        self._run.log(dict(values), step=step)
-
-    def finish(self) -> None:
-        self._run.finish()
-
-
-SERVICES: dict[str, Callable[[str, str, Mapping[str, Any], Path], Service]] = {
-    "swanlab": SwanLab,
-    "wandb": WeightsAndBiases,
-}
+    Raises:
+        TrainingError: it is not installed.
+    """
+    try:
+        service = importlib.import_module(name)
+    except ImportError as error:
+        raise TrainingError(
+            f"trainer_common.logger: {name} is not installed ({error}); pip install {name}, or "
+            "logger: console"
+        ) from error
+    if name == "swanlab":
+        where = {"experiment_name": experiment, "logdir": str(folder / "swanlog")}
+    else:
+        where = {"name": experiment, "dir": str(folder)}
+    service.init(project=project, config=dict(config), **where)
+    return service
 
 
 class Outside:
     """Passes rows to a service until that fails; then says so once and stays silent."""
 
-    def __init__(self, name: str, start: Callable[[], Service], say: Callable[[str], None]) -> None:
+    def __init__(self, name: str, start: Callable[[], Any], say: Callable[[str], None]) -> None:
         """`start` connects to the service called `name`."""
         self._name = name
         self._say = say
-        self._service: Service | None = None
-        self._service = self._attempt(start)
+        self._service: Any = None
+        with self._until_it_fails():
+            self._service = start()
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Pass a row on."""
-        if (service := self._service) is not None:
-            self._attempt(lambda: service.log(values, step))
+        with self._until_it_fails():
+            if self._service is not None:
+                self._service.log(dict(values), step=step)
 
     def finish(self) -> None:
         """Let the service send what is left."""
-        if (service := self._service) is not None:
-            self._attempt(service.finish)
+        with self._until_it_fails():
+            if self._service is not None:
+                self._service.finish()
 
-    def _attempt(self, action: Callable[[], Any]) -> Any:
+    @contextmanager
+    def _until_it_fails(self) -> Iterator[None]:
         try:
-            return action()
+            yield
         except TrainingError:
             raise
         except Exception as error:  # noqa: BLE001  (services raise anything; none may stop a training)
@@ -95,14 +76,3 @@ class Outside:
                 f"warning: {self._name} failed and gets no more rows ({type(error).__name__}: {error}); "
                 "training goes on, every row is in metrics.jsonl"
             )
-            return None
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise TrainingError(
-            f"trainer_common.logger: {name} is not installed ({error}); pip install {name}, or "
-            "logger: console"
-        ) from error

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+
+from trainer_core.types import Episode
 
 KS = (1, 2, 4, 8, 16)
 """The k of pass@k that are reported, as far as there are as many repeats."""
+KEPT_SAMPLES = 8
+"""Tasks of a validation whose texts are written down."""
+_LONGEST_TEXT = 4000
 
 
 @dataclass(frozen=True)
@@ -47,14 +53,11 @@ class ValidationResult:
         rewards = [reward for reward in everything if reward is not None]
         mean = math.fsum(rewards) / len(rewards) if rewards else math.nan
         deviation = math.fsum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards))
-        values: dict[str, float] = {}
-        for k in KS:
-            if k <= self.pass_n:
-                values[f"val/task_pass_rate@{k}"] = first_k_pass_rate(self.tasks, k)
-        for k in KS[1:]:
-            if k <= self.pass_n:
-                per_task = [unbiased_pass_at_k(self.pass_n, sum(task.successes), k) for task in self.tasks]
-                values[f"val/unbiased_pass@{k}"] = math.fsum(per_task) / len(per_task)
+        ks = [k for k in KS if k <= self.pass_n]
+        values: dict[str, float] = {f"val/task_pass_rate@{k}": first_k_pass_rate(self.tasks, k) for k in ks}
+        for k in ks[1:]:
+            per_task = [unbiased_pass_at_k(self.pass_n, sum(task.successes), k) for task in self.tasks]
+            values[f"val/unbiased_pass@{k}"] = math.fsum(per_task) / len(per_task)
         if len(rewards) < len(everything):
             values["val/failed_episodes"] = len(everything) - len(rewards)
         return values | {
@@ -65,6 +68,24 @@ class ValidationResult:
             "val/num_all_success_tasks": sum(all(task.successes) for task in self.tasks),
             "val/num_pass_n_tasks": sum(any(task.successes) for task in self.tasks),
         }
+
+
+def summarize(step: int, episodes: Sequence[Episode]) -> ValidationResult:
+    """Group episodes, which lie together per task in the order of their repeats, into results per task."""
+    results: list[TaskResult] = []
+    for task_id, group in groupby(episodes, key=lambda episode: episode.task.task_id):
+        repeats = list(group)
+        is_kept = len(results) < KEPT_SAMPLES
+        results.append(
+            TaskResult(
+                task_id,
+                rewards=tuple(episode.reward for episode in repeats),
+                successes=tuple(episode.is_success for episode in repeats),
+                query=repeats[0].task.main_query[:_LONGEST_TEXT] if is_kept else "",
+                texts=tuple(episode.output[:_LONGEST_TEXT] for episode in repeats) if is_kept else (),
+            )
+        )
+    return ValidationResult(step, tuple(results))
 
 
 def first_k_pass_rate(tasks: Sequence[TaskResult], k: int) -> float:

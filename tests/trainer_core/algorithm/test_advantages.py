@@ -54,8 +54,7 @@ def test_advantages_of_tokens_are_verls_with_a_kl_penalty(
 
 def test_targets_of_the_critic_are_verls(frozen: Frozen) -> None:
     penalty = kl_penalty(frozen.flat("old"), frozen.flat("ref"), frozen.trained, coef=0.1, kind="low_var_kl")
-    rewards = frozen.outcomes(penalty=penalty).token_rewards()
-    _, returns = gae(rewards, frozen.flat("values"), frozen.trained, frozen.segment, gamma=0.9, lam=0.95)
+    _, returns = gae(frozen.outcomes(penalty=penalty, values=frozen.flat("values"), gamma=0.9, lam=0.95))
     close(frozen.padded(returns), frozen.verl("gae, gamma 0.9, lam 0.95")[1])
 
 
@@ -154,10 +153,12 @@ def test_a_penalty_is_taken_off_the_whole_episode() -> None:
 
 
 def test_returns_pass_over_observations_undiscounted_and_stay_in_their_sequence() -> None:
-    trained = torch.tensor([1, 0, 1, 1, 1], dtype=torch.bool)
-    rewards, segment = f64([0, 7, 1, 0, 5]), torch.tensor([0, 0, 0, 1, 1])
-    _, returns = gae(rewards, torch.zeros(5, dtype=torch.float64), trained, segment, gamma=0.5)
-    close(returns, [0.5, 0, 1, 2.5, 5], 0)
+    trained, segment = torch.tensor([1, 0, 1, 1, 1], dtype=torch.bool), torch.tensor([0, 0, 0, 1, 1])
+    groups = torch.zeros(2, dtype=torch.int64)
+    outcomes = Outcomes(
+        f64([1, 5]), groups, trained, segment, torch.arange(2), values=f64([0] * 5), gamma=0.5
+    )
+    close(gae(outcomes)[1], [0.5, 0, 1, 2.5, 5], 0)
 
 
 @pytest.mark.parametrize("name", ESTIMATOR_NAMES)

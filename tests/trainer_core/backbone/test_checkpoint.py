@@ -35,7 +35,7 @@ def save(checkpoints: Checkpoints, *steps: int) -> None:
     for step in steps:
         engine: Any = Engine(f"step {step}")
         row, config = {"actor/lr": step / 7}, {"name": "test"}
-        checkpoints.save(step, engine, Tokenizer(), start_digest="abc", row=row, config=config)
+        checkpoints.save(Checkpoint(step, "abc", row, config), engine, Tokenizer())
 
 
 def resume(checkpoints: Checkpoints) -> tuple[Checkpoint | None, str, list[str]]:
@@ -53,7 +53,8 @@ def names(folder: Path) -> list[str]:
 def test_the_latest_comes_back_as_it_was(tmp_path: Path) -> None:
     save(Checkpoints(tmp_path, None), 10, 20)
     found, word, said = resume(Checkpoints(tmp_path, None))
-    assert found == Checkpoint(tmp_path / "step_000020", 20, "abc", {"actor/lr": 20 / 7}, {"name": "test"})
+    row, folder = {"actor/lr": 20 / 7}, tmp_path / "step_000020"
+    assert found == Checkpoint(20, "abc", row, {"name": "test"}, folder=folder)
     assert word == "step 20" and not said
 
 
@@ -151,6 +152,6 @@ def test_a_full_disk_leaves_the_earlier_one(tmp_path: Path) -> None:
 
     engine: Any = Full()
     with pytest.raises(TrainingError, match=r"step 20.*No space left.*another checkpoint_base_dir"):
-        checkpoints.save(20, engine, Tokenizer(), start_digest="abc", row={}, config={})
+        checkpoints.save(Checkpoint(20, "abc", {}, {}), engine, Tokenizer())
     assert names(tmp_path) == ["10", "latest"]
     assert json.loads((tmp_path / "step_000010" / "checkpoint.json").read_text())["step"] == 10

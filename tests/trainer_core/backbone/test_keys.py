@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pytest
 import torch
 
 from tests.trainer_core.backbone.test_local import numbers, rows, weights
-from trainer_core.backbone import local
 from trainer_core.backbone.main import train
-from trainer_core.backbone.run import open_run
+from trainer_core.backbone.run import Run
 from trainer_core.config.schema import Config
 from trainer_core.engine import decoding
 
@@ -132,12 +132,12 @@ def test_what_engines_are_told(tiny_config: TinyConfig, tmp_path: Path) -> None:
     common = {"enable_gradient_checkpointing": True, "ref_param_offload": True}
     tree = tiny_config(**common).model_dump()
     tree["ajet"]["rollout"] |= {"deterministic": False, "kv_cache_memory_bytes": 12345}
-    run = open_run(Config.model_validate(tree), local, say=print, safe_point=lambda: None)
-    training, inference = run.training, run.inference
-    assert training._checkpointing and training._offload
-    assert not inference._deterministic and inference._decoder._cache_bytes == 12345
-    assert inference._decoder._max_length == 13
-    run.close()
+    with ExitStack() as closing:
+        run = Run(Config.model_validate(tree), closing, say=print, safe_point=lambda: None)
+        training, inference = run.training, run.inference
+        assert training._checkpointing and training._offload
+        assert not inference._deterministic and inference._decoder._cache_bytes == 12345
+        assert inference._decoder._max_length == 13
 
 
 def test_a_gpu_that_is_not_there_is_one_clear_error(

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from tests.trainer_core.engine.flat import alone, flat_batch, random_sequences
 from trainer_core.engine.hidden_states import can_share_prompts
 from trainer_core.engine.local_training import LocalTraining
-from trainer_core.engine.protocols import Loss
+from trainer_core.types import Loss
 
 SMALL: dict[str, Any] = {
     "vocab_size": 97,

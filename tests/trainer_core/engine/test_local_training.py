@@ -14,8 +14,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.trainer_core.engine.flat import alone, flat_batch, random_sequences
 from trainer_core.algorithm.logits import head_logprobs
+from trainer_core.config.services import Lora
 from trainer_core.engine.local_training import LocalTraining
-from trainer_core.engine.lora import Lora
 from trainer_core.types import Batch, Loss, TrainingError
 
 LOSS = Loss(kl_coef=0.1)
@@ -212,7 +212,7 @@ def test_an_offloaded_reference_is_moved_for_its_use_and_back(
 def test_the_reference_is_the_model_without_its_adapter(model: Any, batch: Batch, tmp_path: Path) -> None:
     pytest.importorskip("peft")
     start = copy.deepcopy(model)
-    engine = LocalTraining(model, None, lora=Lora(rank=4, alpha=8.0))
+    engine = LocalTraining(model, None, lora=Lora(lora_rank=4, lora_alpha=8.0))
     for _ in range(3):
         engine.forward_backward(prepared(engine, batch), LOSS)
         engine.optim_step(1e-2, 1.0)
@@ -222,7 +222,7 @@ def test_the_reference_is_the_model_without_its_adapter(model: Any, batch: Batch
     engine.save(tmp_path)
     merged = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     torch.testing.assert_close(engine.forward(batch), alone(merged, batch).detach(), atol=1e-5, rtol=0)
-    resumed = LocalTraining(start, None, lora=Lora(rank=4, alpha=8.0))
+    resumed = LocalTraining(start, None, lora=Lora(lora_rank=4, lora_alpha=8.0))
     resumed.load(tmp_path)
     assert torch.equal(resumed.forward(batch), engine.forward(batch))
 
@@ -230,7 +230,7 @@ def test_the_reference_is_the_model_without_its_adapter(model: Any, batch: Batch
 def test_lora_without_peft_says_what_to_install(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "peft", None)
     with pytest.raises(TrainingError, match="pip install peft"):
-        LocalTraining(model, None, lora=Lora(rank=4, alpha=8.0))
+        LocalTraining(model, None, lora=Lora(lora_rank=4, lora_alpha=8.0))
 
 
 def step(engine: LocalTraining, batch: Batch) -> dict[str, float]:

@@ -14,15 +14,13 @@ import pytest
 import torch
 
 from tests.trainer_core.engine.conftest import RECIPE
+from trainer_core.config.model import Warmup
 from trainer_core.engine.start_model import StartModel, load_model, tiny_start_model, weights_digest
-from trainer_core.engine.warmup import WarmupSettings
 from trainer_core.tasks.builtin import make_toy
 from trainer_core.types import Task, TaskSplits, TrainingError
 
 TASKS = make_toy("sort_digits", digits=3, num_validation_tasks=16, split_seed=0)
-WARMUP = WarmupSettings(
-    until_pass_rate=0.9, max_steps=4, eval_every=2, batch_size=32, lr=2e-3, lr_warmup_steps=2, seed=0
-)
+WARMUP = Warmup(until_pass_rate=0.9, max_steps=4, eval_every=2, batch_size=32, lr=2e-3, lr_warmup_steps=2)
 
 
 def start(cache: Path, said: list[str], **changes: Any) -> StartModel:
@@ -47,7 +45,7 @@ def test_second_time_comes_from_the_cache_with_the_same_bits(tmp_path: Path) -> 
     [
         {"recipe": replace(RECIPE, seed=1)},
         {"recipe": replace(RECIPE, intermediate_size=64)},
-        {"warmup": replace(WARMUP, lr=1e-3)},
+        {"warmup": WARMUP.model_copy(update={"lr": 1e-3})},
         {"warmup": None},
         {"tasks": make_toy("reverse_digits", digits=3, num_validation_tasks=16, split_seed=0)},
     ],
@@ -96,7 +94,8 @@ def test_warmup_reaches_the_pass_rate_it_was_asked_for(tmp_path: Path) -> None:
     same = TaskSplits(
         *[tuple(Task(f"t{n}", str(n), "1") for n in span) for span in (range(9), (), range(9, 12))]
     )
-    warmup = replace(WARMUP, max_steps=200, eval_every=5, lr=1e-2, until_pass_rate=0.5)
+    changes = {"max_steps": 200, "eval_every": 5, "lr": 1e-2, "until_pass_rate": 0.5}
+    warmup = WARMUP.model_copy(update=changes)
     said: list[str] = []
     made = start(tmp_path, said, tasks=same, warmup=warmup)
     outcome = json.loads((tmp_path / str(made.cache_key) / "recipe.json").read_text())["outcome"]

@@ -20,7 +20,6 @@ from tests.trainer_core.gateway.families import FAMILIES, family
 from trainer_core.engine.protocols import Request
 from trainer_core.gateway import Gateway
 from trainer_core.timeline import merge
-from trainer_core.timeline.merge import Limits
 from trainer_core.types import Call, Episode, Task
 
 Serve = Callable[..., Gateway]
@@ -93,7 +92,7 @@ def check(engine: FakeEngine, calls: tuple[Call, ...]) -> None:
     assert sorted((call.prompt_ids, call.completion_ids) for call in calls) == seen
     sampled = sum(len(made.ids) for made in engine.generations)
     episode = Episode(Task("t", "q"), 0, calls, reward=1.0)
-    merged = merge([episode], Limits(max_tokens=None))
+    merged = merge([episode])
     assert sum(int(sequence.trained.sum()) for sequence in merged.sequences) == sampled
     assert merged.metrics["timeline/trained_token_recall"] == 1.0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer_core.timeline.merge import Limits, Merged, merge
+from trainer_core.timeline.merge import Merged, merge
 from trainer_core.types import Call, Episode, Sequence, Task
 
 TASK = Task("t", "q")
@@ -123,40 +123,29 @@ def test_each_sampled_token_is_trained_once_in_its_context(calls: list[Call]) ->
 
 
 @settings(max_examples=40)
-@given(wild_calls(), st.integers(1, 12), st.sampled_from(["truncate", "drop"]))
-def test_limits_only_ever_leave_tokens_out(calls: list[Call], max_tokens: int, too_long: str) -> None:
+@given(wild_calls(), st.integers(1, 12))
+def test_a_limit_only_ever_leaves_tokens_out(calls: list[Call], max_tokens: int) -> None:
     whole = merge([episode(*calls)])
-    merged = merge([episode(*calls)], Limits(max_tokens, too_long))  # type: ignore[arg-type]
+    merged = merge([episode(*calls)], max_tokens)
     assert all(len(sequence.ids) <= max_tokens for sequence in merged.sequences)
     assert all(sequence.trained.any() for sequence in merged.sequences)
     kept = trained_tokens(merged.sequences)
-    assert kept <= trained_tokens(whole.sequences)
-    if too_long == "truncate":
-        assert kept == Counter(
-            {token: n for token, n in trained_tokens(whole.sequences).items() if len(token[0]) < max_tokens}
-        )
+    assert kept == Counter(
+        {token: n for token, n in trained_tokens(whole.sequences).items() if len(token[0]) < max_tokens}
+    )
     recall = kept.total() / trained_tokens(whole.sequences).total()
     assert merged.metrics["timeline/trained_token_recall"] == pytest.approx(recall)
 
 
-def test_limits_are_counted_with_reasons() -> None:
+def test_what_a_limit_does_is_counted() -> None:
     long = [call([1, 2], [3]), call([1, 2, 3, 4, 5], [6, 7])]
-    cut = merge([episode(*long)], Limits(6))
+    cut = merge([episode(*long)], 6)
     assert shown(cut) == ["1 2 [3] 4 5 [6]"]
     assert cut.metrics["timeline/truncated_sequences/too_long"] == 1
-    assert shown(merge([episode(*long)], Limits(5))) == ["1 2 [3]"]  # nothing trained stands behind
-    dropped = merge([episode(*long), episode(call([1], [2]))], Limits(6, "drop"))
-    assert shown(dropped) == ["1 [2]"]
-    assert dropped.metrics["timeline/dropped_sequences/too_long"] == 1
-    assert dropped.metrics["timeline/trained_token_recall"] == 0.25
-    hopeless = merge([episode(call([1, 2, 3], [4]))], Limits(3))
+    assert shown(merge([episode(*long)], 5)) == ["1 2 [3]"]  # nothing trained stands behind
+    hopeless = merge([episode(call([1, 2, 3], [4]))], 3)
     assert hopeless.sequences == []
     assert hopeless.metrics["timeline/dropped_sequences/too_long"] == 1
-
-
-def test_history_of_a_dropped_branch_is_trained_in_the_one_that_stays() -> None:
-    calls = [call([1], [2]), call([1, 2, 3, 3, 3], [4]), call([1, 2], [5])]
-    assert shown(merge([episode(*calls)], Limits(4, "drop"))) == ["1 [2] [5]"]
 
 
 def test_episodes_that_failed_are_counted_and_shift_no_index() -> None:

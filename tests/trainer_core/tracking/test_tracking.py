@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from trainer_core.timeline import merge, to_batch
 from trainer_core.tracking.atomic import cut_back, write_atomically
 from trainer_core.tracking.batch_metrics import batch_metrics
 from trainer_core.tracking.metrics import MetricsLog, console_line
-from trainer_core.tracking.services import Outside, SwanLab
+from trainer_core.tracking.services import Outside, connect
 from trainer_core.types import Call, Episode, FinishReason, Task, TrainingError
 
 
@@ -76,7 +77,8 @@ def test_batch_metrics_by_hand() -> None:
         Episode(task, 1, (calls[1],), reward=0.25),
         Episode(task, 2, (), error="the engine failed"),
     ]
-    batch = to_batch(merge(episodes).sequences, torch.tensor([1.0, -1.0, 0.0]))
+    batch, _ = to_batch(merge(episodes).sequences)
+    batch = replace(batch, advantage=torch.where(batch.segment == 0, 1.0, -1.0))
     metrics = batch_metrics(episodes, batch, longest_response=3)
     expected = {
         "critic/rewards/mean": 0.625,
@@ -125,16 +127,16 @@ def test_a_service_that_dies_is_reported_once_and_training_goes_on() -> None:
 def test_a_service_that_is_not_installed_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "swanlab", None)
     with pytest.raises(TrainingError, match="pip install swanlab"):
-        Outside("swanlab", lambda: SwanLab("p", "e", {}, tmp_path), lambda _: None)
+        Outside("swanlab", lambda: connect("swanlab", "p", "e", {}, tmp_path), lambda _: None)
 
 
 SWANLAB_SCRIPT = """
 import sys
 from pathlib import Path
-from trainer_core.tracking.services import SERVICES, Outside
+from trainer_core.tracking.services import Outside, connect
 
 folder = Path(sys.argv[1])
-outside = Outside("swanlab", lambda: SERVICES["swanlab"]("project", "run", {"lr": 0.1}, folder), print)
+outside = Outside("swanlab", lambda: connect("swanlab", "project", "run", {"lr": 0.1}, folder), print)
 outside.log({"actor/kl_loss": 0.125}, 1)
 outside.log({"actor/kl_loss": 0.375}, 2)
 outside.finish()

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from trainer_core.types import Episode, Task
-from trainer_core.validation.files import MarkdownTable, ValidationRecord, validation_columns
+from trainer_core.validation.files import ValidationFiles
 from trainer_core.validation.pass_rates import (
+    KEPT_SAMPLES,
     TaskResult,
     ValidationResult,
     first_k_pass_rate,
+    summarize,
     unbiased_pass_at_k,
 )
-from trainer_core.validation.validate import KEPT_SAMPLES, summarize, write_down
 
 
 def result(step: int, *rows: str) -> ValidationResult:
@@ -71,18 +72,18 @@ def test_success_is_the_judges_word_and_not_the_reward() -> None:
     assert partly.metrics()["val/mean_reward"] == 0.5
 
 
-def values_of(validation: ValidationResult) -> dict[str, float]:
-    return {name.removeprefix("val/"): value for name, value in validation.metrics().items()}
+def files(folder: Path, resume_step: int | None = None, pass_n: int = 1) -> ValidationFiles:
+    table = folder / "deep" / "validation.md"
+    return ValidationFiles(folder / "validation.jsonl", table, pass_n, resume_step=resume_step)
 
 
 def test_markdown_table_is_one_a_markdown_parser_reads(tmp_path: Path) -> None:
     from markdown_it import MarkdownIt
 
-    path = tmp_path / "deep" / "validation.md"
-    table = MarkdownTable(path, validation_columns(2), resume_step=None)
-    table.write(0, values_of(result(0, "10", "00")))
-    table.write(20, values_of(result(20, "11", "01")))
-    tokens = MarkdownIt().enable("table").parse(path.read_text())
+    written = files(tmp_path, pass_n=2)
+    written.write(result(0, "10", "00"))
+    written.write(result(20, "11", "01"))
+    tokens = MarkdownIt().enable("table").parse((tmp_path / "deep" / "validation.md").read_text())
     cells = [token.content for token in tokens if token.type == "inline"]
     columns = [
         "step",
@@ -104,23 +105,22 @@ def test_markdown_table_is_one_a_markdown_parser_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("resume_step", "left"), [(20, ["0", "20", "30"]), (None, ["30"]), (0, ["0", "30"])])
 def test_resumed_table_repeats_no_row(tmp_path: Path, resume_step: int | None, left: list[str]) -> None:
-    path = tmp_path / "validation.md"
-    table = MarkdownTable(path, validation_columns(1), resume_step=None)
+    written = files(tmp_path)
     for step in (0, 20, 40):
-        table.write(step, values_of(result(step, "1")))
-    resumed = MarkdownTable(path, validation_columns(1), resume_step=resume_step)
-    resumed.write(30, values_of(result(30, "0")))
-    assert [row.split(" ")[1] for row in path.read_text().splitlines()[2:]] == left
+        written.write(result(step, "1"))
+    files(tmp_path, resume_step).write(result(30, "0"))
+    rows = (tmp_path / "deep" / "validation.md").read_text().splitlines()[2:]
+    assert [row.split(" ")[1] for row in rows] == left
 
 
 def test_record_per_task_is_cut_back_on_resume(tmp_path: Path) -> None:
     path = tmp_path / "validation.jsonl"
-    record = ValidationRecord(path, resume_step=None)
-    record.write(result(0, "10", "01"))
-    record.write(result(5, "11", "11"))
+    written = files(tmp_path, pass_n=2)
+    written.write(result(0, "10", "01"))
+    written.write(result(5, "11", "11"))
     with path.open("a") as file:
         file.write('{"step": 5, "task')  # a crash in the middle of a line
-    ValidationRecord(path, resume_step=0).write(result(4, "00"))
+    files(tmp_path, 0, pass_n=2).write(result(4, "00"))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["step"], row["task_id"]) for row in rows] == [(0, "t0"), (0, "t1"), (4, "t0")]
     assert rows[0] == {"step": 0, "task_id": "t0", "rewards": [1.0, 0.0], "successes": [True, False]}
@@ -133,7 +133,7 @@ def test_the_answers_to_the_first_tasks_are_kept_as_samples(tmp_path: Path) -> N
         for repeat in range(2)
     ]
     path = tmp_path / "validation.jsonl"
-    write_down(summarize(3, episodes), ValidationRecord(path, resume_step=None), None)
+    ValidationFiles(path, None, 2, resume_step=None).write(summarize(3, episodes))
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert (rows[1]["query"], rows[1]["texts"]) == ("sort 1", ["1-0", "1-1"])
     assert ["texts" in row for row in rows] == [True] * KEPT_SAMPLES + [False] * 2
@@ -151,5 +151,5 @@ def test_a_failed_episode_is_no_success_and_has_no_reward(tmp_path: Path) -> Non
     assert metrics["val/failed_episodes"] == 1
     assert "val/failed_episodes" not in summarize(1, [good, half]).metrics()
     path = tmp_path / "validation.jsonl"
-    ValidationRecord(path, resume_step=None).write(validation)
+    ValidationFiles(path, None, 3, resume_step=None).write(validation)
     assert json.loads(path.read_text())["rewards"] == [1.0, 0.5, None]
