@@ -127,6 +127,12 @@ class OutsideModel:
         parts = await asyncio.gather(*(vectors(texts[start : start + _TEXTS_AT_ONCE]) for start in starts))
         return [vector for part in parts for vector in part]
 
+    async def close(self) -> None:
+        """Close the connections, before the event loop ends."""
+        if self._made is not None:
+            await self._made[1].close()
+            self._made = None
+
     async def _chat(
         self, messages: list[dict[str, str]], read: Callable[[str], Answer], **options: Any
     ) -> Answer:

@@ -18,23 +18,14 @@ def _even_digits(question: str) -> str:
     return "".join(digit for digit in question if digit in "02468")
 
 
-def _split(question: str) -> str:
-    """52831 → 52-831: a sum, a difference or a product, by the sum of the digits."""
+def _arithmetic(question: str) -> tuple[str, str]:
+    """52831 → 52-831 and -779: a sum, a difference or a product, by the sum of the digits."""
     left, right = question[: len(question) // 2], question[len(question) // 2 :]
-    return f"{int(left)}{'+-*'[sum(map(int, question)) % 3]}{int(right)}" if left else ""
-
-
-def _calculated(question: str) -> str:
-    written = _split(question)
-    return str(_evaluated(written)) if written else ""
-
-
-def _evaluated(written: str) -> int:
-    for sign, compute in {"+": int.__add__, "*": int.__mul__, "-": int.__sub__}.items():
-        left, found, right = written.partition(sign)
-        if found:
-            return compute(int(left), int(right))
-    raise ValueError(written)
+    if not left:
+        return "", ""
+    sign = "+-*"[sum(map(int, question)) % 3]
+    compute = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[sign]
+    return f"{int(left)}{sign}{int(right)}", str(compute(int(left), int(right)))
 
 
 def _reached(question: str) -> tuple[str, int]:
@@ -76,7 +67,9 @@ TOYS = {
     "sort_digits": Toy(lambda question: "".join(sorted(question))),  # 52831 → 12358
     "reverse_digits": Toy(lambda question: question[::-1]),  # 52831 → 13825
     "even_digits": Toy(_even_digits),  # 52831 → 28
-    "arithmetic": Toy(_calculated, _split),  # 52-831 → -779
+    "arithmetic": Toy(
+        lambda question: _arithmetic(question)[1], lambda question: _arithmetic(question)[0]
+    ),  # 52-831 → -779
     "countdown": Toy(
         lambda question: _reached(question)[0] if len(question) > 1 and "0" not in question else "",
         _countdown_question,

@@ -1,11 +1,25 @@
-"""Which tasks each step trains on: a seeded shuffle per epoch, a pure function of seed and step."""
+"""Which tasks are trained on, and by which step: seeded shuffles, pure functions of seed and step."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import TypeVar
 
 from trainer_core.types import DataError, Task
+
+_VALIDATION_SHARE = 0.3
+_HELD_OUT_SEED = 42
+Item = TypeVar("Item")
+
+
+def held_out(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+    """Those to train on and, three of ten, those to validate on, of a source without splits; always the
+    same."""
+    shuffled = list(items)
+    random.Random(_HELD_OUT_SEED).shuffle(shuffled)
+    held = round(len(shuffled) * _VALIDATION_SHARE)
+    return shuffled[held:], shuffled[:held]
 
 
 class TaskOrder:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from trainer_core.config.section import path_of
@@ -15,19 +16,31 @@ from trainer_core.types import DataError, Task, TaskSplits
 
 if TYPE_CHECKING:
     from trainer_core.config.tasks import JsonlFile, TaskReader
+    from trainer_core.environments.verifiers import VerifiersEnvironments
 
 _DUMMIES = 1_000
 _WARMUP_TASKS = 128
+_log = logging.getLogger(__name__)
 
 
-def read_tasks(reader: TaskReader, *, validates: bool = True) -> TaskSplits:
+def read_tasks(
+    reader: TaskReader,
+    environments: VerifiersEnvironments | None = None,
+    *,
+    validates: bool = True,
+    say: Callable[[str], None] = _log.info,
+    safe_point: Callable[[], None] = lambda: None,
+) -> TaskSplits:
     """Read the tasks the config names; without `validates` a data set needs no validation split.
+    `environments`: are started where `type` is `verifiers`, which needs them. `say`, `safe_point`: see
+    `generate_tasks`, which may take its time.
 
     Files and data sets have no split for the warm-up, so up to 128 training tasks (a tenth at most) serve as
     it.
 
     Raises:
         DataError: anything wrong with the data.
+        TrainingError: an outside model that is to write tasks does not.
     """
     if reader.type == "builtin":
         toy = reader.builtin
@@ -48,15 +61,27 @@ def read_tasks(reader: TaskReader, *, validates: bool = True) -> TaskSplits:
         )
     elif reader.type == "tracing":
         training, validation = read_traces(reader.jsonl_dataset_file.training.file_path)
+    elif reader.type == "verifiers":
+        assert environments is not None
+        training, validation = environments.tasks()
+    elif reader.type == "env_service":
+        from trainer_core.environments.env_service import read_env_service
+
+        training, validation = read_env_service(reader.env_service, validates=validates)
+    elif reader.type == "openenv":
+        from trainer_core.environments.openenv import read_openenv
+
+        training, validation = read_openenv(reader.openenv)
+    elif reader.type == "data_generation":
+        from trainer_core.tasks.generation import generate_tasks
+
+        training, validation = generate_tasks(reader.data_generation, say=say, safe_point=safe_point)
     elif reader.type == "random_dummy":
         seed = reader.builtin.split_seed
         training = make_dummies(_DUMMIES, seed=seed, split="training")
         validation = make_dummies(_DUMMIES // 10, seed=seed, split="validation")
     else:
-        raise DataError(
-            f"task_reader.type: {reader.type!r} cannot be read by this backbone; "
-            "use builtin, jsonl_dataset_file, huggingface_dat_repo, tracing or random_dummy"
-        )
+        raise DataError(f"task_reader.type: {reader.type!r} cannot be read by this backbone; use another")
     return TaskSplits(training, validation, warmup=_set_aside(training))
 
 

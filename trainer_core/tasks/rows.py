@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -109,6 +110,11 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, (str, int, float))
+
+
+def id_of(question: str, answer: str) -> str:
+    """The id of a task that has none of its own: the digest of both."""
+    return hashlib.sha256(json.dumps([question, answer]).encode()).hexdigest()[:16]
 
 
 def unique_tasks(tasks: Iterable[tuple[Task, str]], *, source: str) -> tuple[Task, ...]:

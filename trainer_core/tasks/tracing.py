@@ -3,9 +3,7 @@ database."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -13,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from trainer_core.config.section import path_of
-from trainer_core.tasks.rows import text_of, unique_tasks
+from trainer_core.tasks.jsonl import json_lines
+from trainer_core.tasks.order import held_out
+from trainer_core.tasks.rows import id_of, text_of, unique_tasks
 from trainer_core.types import DataError, Task
 
 _KEY = "task_reader.jsonl_dataset_file.training.file_path"
-_VALIDATION_SHARE = 0.3
-_SEED = 42
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -47,10 +45,9 @@ def read_traces(file_path: str | None) -> tuple[tuple[Task, ...], tuple[Task, ..
         task = _task(where, messages)
         if task is not None:
             found.setdefault(task.task_id, task)
-    tasks = list(unique_tasks(((task, str(path)) for task in found.values()), source=str(path)))
-    random.Random(_SEED).shuffle(tasks)
-    held_out = round(len(tasks) * _VALIDATION_SHARE)
-    return tuple(tasks[held_out:]), tuple(tasks[:held_out])
+    tasks = unique_tasks(((task, str(path)) for task in found.values()), source=str(path))
+    training, validation = held_out(tasks)
+    return tuple(training), tuple(validation)
 
 
 def _task(where: str, messages: list[Any]) -> Task | None:
@@ -66,28 +63,19 @@ def _task(where: str, messages: list[Any]) -> Task | None:
     question, answer = text_of(begin[-1]), next((text for text in reversed(replies) if text.strip()), "")
     if not question.strip() or not answer:
         return None
-    digest = hashlib.sha256(json.dumps([question, answer]).encode()).hexdigest()[:16]
-    return Task(digest, question, answer, init_messages=tuple(begin), metadata={"from": where})
+    return Task(
+        id_of(question, answer), question, answer, init_messages=tuple(begin), metadata={"from": where}
+    )
 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[Any]]]:
     """The messages of each line: `messages`, or a list itself."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: not JSON on one line ({error})") from None
+    for number, row in json_lines(path):
         messages = row.get("messages") if isinstance(row, dict) else row
         if not isinstance(messages, list):
-            raise DataError(f'{where}: expected {{"messages": [{{"role": "user", "content": "…"}}, …]}}')
-        yield where, messages
+            form = '{"messages": [{"role": "user", "content": "…"}, …]}'
+            raise DataError(f"{path}:{number}: expected {form}")
+        yield f"{path}:{number}", messages
 
 
 def _spans(path: Path) -> Iterator[tuple[str, list[Any]]]:
