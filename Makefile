@@ -1,5 +1,6 @@
 # make demo   set everything up, then run the quickstart blueprint to its report
 # make test   set everything up, then run the whole test suite
+# make test-environments   the tests that need other people's packages (verifiers, OpenEnv), each in an environment of its own
 # make lint   ruff and mypy        make soak   the long suites at their full counts        make clean
 SHELL := /bin/bash
 VENV := .venv
@@ -19,7 +20,7 @@ test soak: export PYTHONDONTWRITEBYTECODE :=
 # More than there are cores: many tests wait.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
 
-.PHONY: setup tmux demo test soak lint format clean
+.PHONY: setup tmux demo test test-environments soak lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/ready
@@ -60,6 +61,24 @@ demo: setup tmux
 test: setup tmux
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
+# verifiers pins other versions of libraries than the trainer, and its two generations of one another.
+ENVIRONMENTS := .venv-environments
+VERIFIERS := verifiers[openenv]==0.4.0 openenv==0.4.1 uv==0.13.9
+VERIFIERS_V0 := verifiers==0.1.14 sophistry-bench-sprint==0.1.6
+test-environments: export VERIFIERS_PYTHON := $(CURDIR)/$(ENVIRONMENTS)/verifiers/bin/python
+test-environments: export VERIFIERS_V0_PYTHON := $(CURDIR)/$(ENVIRONMENTS)/verifiers-v0/bin/python
+test-environments: export OPENENV_PYTHON := $(VERIFIERS_PYTHON)
+test-environments: setup $(ENVIRONMENTS)/verifiers/ready $(ENVIRONMENTS)/verifiers-v0/ready
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/trainer_core/environments
+
+$(ENVIRONMENTS)/verifiers/ready: PACKAGES := $(VERIFIERS)
+$(ENVIRONMENTS)/verifiers-v0/ready: PACKAGES := $(VERIFIERS_V0)
+$(ENVIRONMENTS)/%/ready: Makefile
+	@echo "an environment for $(PACKAGES): 700 MB, some minutes"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --disable-pip-version-check --quiet $(PACKAGES)
+	@touch $@
+
 soak: setup tmux
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 0
 
@@ -73,4 +92,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) $(ENVIRONMENTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

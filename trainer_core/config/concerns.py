@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 ROLES = {
     "science": (
         "model", "full training or LoRA", "data", "prompt or response length", "effective batch", "sampling",
@@ -29,27 +27,16 @@ def exported() -> dict[str, dict[str, Any]]:
     """Every key below `ajet.`: its role, what it is about, its default, and False for `local` where that
     backbone does not read it."""
     from trainer_core.config.keys import all_keys
-    from trainer_core.config.schema import Ajet
     from trainer_core.config.support import rule_for
 
     roles = {concern: role for role, concerns in ROLES.items() for concern in concerns}
     found = {}
-    for path, concern in _below(Ajet, "ajet.", "").items():
-        found[path] = {"role": roles[concern], "about": concern, "default": all_keys()[path].default}
-        rule = rule_for(path)
-        if rule is not None and rule.verdict == "ignored" and rule.takes is None:
-            found[path]["local"] = False
-    return found
-
-
-def _below(section: Any, prefix: str, above: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, field in section.model_fields.items():
-        concern = section.differing.get(name) or section.concerns or above
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found |= _below(field.annotation, f"{prefix}{name}.", concern)
-        else:
-            found[f"{prefix}{name}"] = concern
+    for path, key in all_keys().items():
+        if path.startswith("ajet.") and not key.is_section:
+            found[path] = {"role": roles[key.concern], "about": key.concern, "default": key.default}
+            rule = rule_for(path)
+            if rule is not None and rule.verdict == "ignored" and rule.takes is None:
+                found[path]["local"] = False
     return found
 
 

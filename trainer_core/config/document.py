@@ -25,24 +25,14 @@ def with_key_tables(page: str) -> str:
 def key_tables() -> str:
     """One Markdown table per section of the schema, in the schema's order."""
     parts = []
-    for section, keys in _sections().items():
-        meaning = all_keys()[section].description if section else "The top of the file."
-        rows = ["| key | allowed | default | meaning | on `local` |", "|---|---|---|---|---|"]
-        rows += [_row(key) for key in keys]
-        parts.append(
-            "\n".join([f"### {f'`{section}`' if section else 'Top level'}", "", meaning, "", *rows, ""])
-        )
+    for section in ("", *(path for path, key in all_keys().items() if key.is_section)):
+        below = (key for key in all_keys().values() if key.path.rpartition(".")[0] == section)
+        if rows := [_row(key) for key in below if not key.is_section]:
+            meaning = all_keys()[section].description if section else "The top of the file."
+            heads = ["| key | allowed | default | meaning | on `local` |", "|---|---|---|---|---|"]
+            title = f"### {f'`{section}`' if section else 'Top level'}"
+            parts.append("\n".join([title, "", meaning, "", *heads, *rows, ""]))
     return "\n".join(parts)
-
-
-def _sections() -> dict[str, list[Key]]:
-    """Section path → the keys that stand directly in it and are no sections themselves."""
-    sections: dict[str, list[Key]] = {}
-    for key in all_keys().values():
-        if not key.is_section:
-            sections.setdefault(key.path.rpartition(".")[0], []).append(key)
-    order = ["", *all_keys()]
-    return dict(sorted(sections.items(), key=lambda item: order.index(item[0])))
 
 
 def _row(key: Key) -> str:

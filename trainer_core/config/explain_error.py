@@ -24,30 +24,18 @@ def problems_of(error: ValidationError, layered: Layered) -> tuple[Problem, ...]
 def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
     location = tuple(str(part) for part in details["loc"])
     if details["type"] == RULE_BROKEN:
-        return [
-            _at(tuple(broken.key.split(".")), layered, broken.message, broken.fix)
-            for broken in details["ctx"]["violations"]
-        ]
+        return [layered.problem(*violation) for violation in details["ctx"]["violations"]]
     if details["type"] == "extra_forbidden":
         key = ".".join(location)
         nested = "Write one name per line, each indented below the one before."
         fix = nested if key in all_keys() else suggestion(key)
         return [Problem("is not a key of the trainer.", fix, layered.where(location), key)]
-    path = _known_part(location)
-    key_of_schema = all_keys()[".".join(path)]
-    value = layered.value(path)
-    return [_at(path, layered, f"must be {_expected(key_of_schema)}.", _mend(key_of_schema, value))]
-
-
-def _at(path: tuple[str, ...], layered: Layered, message: str, fix: str) -> Problem:
-    return Problem(message, fix, layered.where(path), ".".join(path), layered.value(path))
-
-
-def _known_part(location: tuple[str, ...]) -> tuple[str, ...]:
-    """The path of the key a location lies in, without indices of a list and branches of a union."""
-    while ".".join(location) not in all_keys():
+    while ".".join(location) not in all_keys():  # it ends with indices of a list and branches of a union
         location = location[:-1]
-    return location
+    found = all_keys()[".".join(location)]
+    return [
+        layered.problem(found.path, f"must be {_expected(found)}.", _mend(found, layered.value(location)))
+    ]
 
 
 def _expected(key: Key) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
-
 from trainer_core.config.schema import Config
+from trainer_core.config.section import Section
 
 _OTHER_NAMES = {
     **{"learning_rate": "lr", "batch_size": "train_batch_size", "max_steps": "total_training_steps"},
@@ -35,6 +35,8 @@ class Key:
     default: Any
     description: str
     is_section: bool
+    concern: str
+    """What it is about, see `concerns.py`."""
 
     @property
     def name(self) -> str:
@@ -45,23 +47,21 @@ class Key:
 @lru_cache(maxsize=1)
 def all_keys() -> dict[str, Key]:
     """Every key of the schema by its path, in the order of the schema."""
-    return {key.path: key for key in _keys_below(Config, "")}
+    return {key.path: key for key in _keys_below(Config, "", "")}
 
 
-def _keys_below(section: type[BaseModel], prefix: str) -> list[Key]:
-    keys = []
+def _keys_below(section: type[Section], prefix: str, above: str) -> Iterator[Key]:
     for name, field in section.model_fields.items():
-        path = f"{prefix}{name}"
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            keys.append(Key(path, "mapping", None, field.description or "", True))
-            keys.extend(_keys_below(inner, f"{path}."))
+        path, inner, meaning = f"{prefix}{name}", field.annotation, field.description or ""
+        concern = section.differing.get(name) or section.concerns or above
+        if isinstance(inner, type) and issubclass(inner, Section):
+            yield Key(path, "mapping", None, meaning, True, concern)
+            yield from _keys_below(inner, f"{path}.", concern)
         else:
             default = field.get_default(call_default_factory=True)
             default = list(default) if isinstance(default, tuple) else default
-            kind = _type_text(field.annotation) + _bounds(field.metadata)
-            keys.append(Key(path, kind, default, field.description or "", False))
-    return keys
+            kind = _type_text(inner) + _bounds(field.metadata)
+            yield Key(path, kind, default, meaning, False, concern)
 
 
 def _type_text(annotation: Any) -> str:
@@ -79,7 +79,7 @@ def _type_text(annotation: Any) -> str:
         return f"list of {len(arguments)}: {_type_text(arguments[0])}"
     if origin is dict:
         return "mapping"
-    return _NAMES[annotation]
+    return _NAMES.get(annotation, "mapping")
 
 
 def _bounds(metadata: Any) -> str:
@@ -100,19 +100,25 @@ def suggestion(path: str) -> str:
     """What the writer of an unknown key probably meant, as a sentence that says how to fix it."""
     keys = all_keys()
     parent, _, name = path.rpartition(".")
-    if not parent:
-        return _root_suggestion(name)
-    siblings = [key.name for key in keys.values() if key.path.rpartition(".")[0] == parent]
+    if not parent and name in _VERL_ROOTS:
+        also = f", or under `ajet:` if `ajet.{name}` is meant" if f"ajet.{name}" in keys else ""
+        return f"If it is a key of verl, put it under `verl:`{also}."
+    if not parent and f"ajet.{name}" in keys:
+        return f"Put it under `ajet:`: `ajet.{name}`."
+    beside = {key.name: key.path for key in keys.values() if key.path.rpartition(".")[0] == parent}
     wanted = _OTHER_NAMES.get(name, name)
-    if wanted in siblings:
-        return f"Did you mean `{parent}.{wanted}`?"
-    if elsewhere := _elsewhere(wanted, path):
-        return f"Did you mean {elsewhere}?"
-    if close := difflib.get_close_matches(name, siblings, n=1, cutoff=0.6):
-        return f"Did you mean `{parent}.{close[0]}`?"
-    if far := difflib.get_close_matches(name, sorted({key.name for key in keys.values()}), n=1, cutoff=0.75):
-        return f"Did you mean {_elsewhere(far[0], path)}?"
-    return f"Remove it; `ajet --explain '{parent}.*'` lists what may stand there."
+    close = difflib.get_close_matches(name, beside, n=1, cutoff=0.6)
+    far = difflib.get_close_matches(name, sorted({key.name for key in keys.values()}), n=1, cutoff=0.75)
+    meant = _elsewhere(wanted, path) or "".join(f"`{beside[one]}`" for one in close)
+    if wanted in beside:
+        meant = f"`{beside[wanted]}`"
+    elif not meant and far:
+        meant = _elsewhere(far[0], path)
+    if meant:
+        return f"Did you mean {meant}?"
+    if parent:
+        return f"Remove it; `ajet --explain '{parent}.*'` lists what may stand there."
+    return "Keys of the trainer stand under `ajet:`; if it is a raw key of verl, put it under `verl:`."
 
 
 def _elsewhere(name: str, path: str) -> str:
@@ -126,19 +132,3 @@ def _elsewhere(name: str, path: str) -> str:
 
     found = sorted((key.path for key in all_keys().values() if key.name == name), key=distance)
     return " or ".join(f"`{candidate}`" for candidate in found[:3])
-
-
-def _root_suggestion(name: str) -> str:
-    keys = all_keys()
-    inside = f"ajet.{name}" in keys
-    if name in _VERL_ROOTS:
-        also = f", or under `ajet:` if `ajet.{name}` is meant" if inside else ""
-        return f"If it is a key of verl, put it under `verl:`{also}."
-    if inside:
-        return f"Put it under `ajet:`: `ajet.{name}`."
-    roots = [key.path for key in keys.values() if "." not in key.path]
-    if close := difflib.get_close_matches(name, roots, n=1, cutoff=0.6):
-        return f"Did you mean `{close[0]}`?"
-    if elsewhere := _elsewhere(_OTHER_NAMES.get(name, name), name):
-        return f"Did you mean {elsewhere}?"
-    return "Keys of the trainer stand under `ajet:`; if it is a raw key of verl, put it under `verl:`."

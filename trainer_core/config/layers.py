@@ -1,9 +1,9 @@
 """Where a config comes from: a YAML file, then words of the command line, the later the stronger."""
 
-import copy
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,14 @@ class Layered:
             value = value[part]
         return value
 
+    def problem(self, key: str, message: str, fix: str) -> Problem:
+        """What is wrong with a key, with its place and what the user wrote there."""
+        path = tuple(key.split("."))
+        return Problem(message, fix, self.where(path), key, self.value(path))
+
     def with_value(self, path: tuple[str, ...], value: Any, origin: str) -> "Layered":
         """A copy in which `value` is merged in at `path`; mappings are merged, anything else is replaced."""
-        tree = copy.deepcopy(self.tree)
-        here = tree
-        for part in path[:-1]:
-            if not isinstance(here.get(part), dict):
-                here[part] = {}
-            here = here[part]
-        here[path[-1]] = _merged(here.get(path[-1]), value)
+        tree = _merged(self.tree, reduce(lambda inner, part: {part: inner}, reversed(path), value))
         is_kept = isinstance(value, dict)
         origins = {at: told for at, told in self.origins.items() if is_kept or at[: len(path)] != path}
         return Layered(tree, origins | dict.fromkeys(_paths(path, value), origin), self.name)
@@ -57,19 +56,21 @@ def read_file(path: Path) -> Layered:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise _file_error(name, "does not exist.", _near(path)) from None
+        raise ConfigError.at(name, "does not exist.", _near(path)) from None
     except IsADirectoryError:
-        raise _file_error(name, "is a folder.", "Name a YAML file in it.") from None
+        raise ConfigError.at(name, "is a folder.", "Name a YAML file in it.") from None
     except UnicodeDecodeError as error:
         told = f"is not text (byte {error.start} is not UTF-8)."
-        raise _file_error(name, told, "Name a YAML file saved as UTF-8.") from None
+        raise ConfigError.at(name, told, "Name a YAML file saved as UTF-8.") from None
     except (OSError, ValueError) as error:
-        raise _file_error(name, f"cannot be read: {error}.", "Check the path and its permissions.") from None
+        raise ConfigError.at(
+            name, f"cannot be read: {error}.", "Check the path and its permissions."
+        ) from None
     source = read_yaml(text, name)
     if source.tree is None:
-        raise _file_error(name, "is empty.", "Write at least `ajet:` with a model and tasks below it.")
+        raise ConfigError.at(name, "is empty.", "Write at least `ajet:` with a model and tasks below it.")
     if not isinstance(source.tree, dict):
-        raise _file_error(
+        raise ConfigError.at(
             name, "is not a mapping.", "The file begins with `ajet:` and has keys indented below."
         )
     return Layered(source.tree, {place: f"{name}:{line}" for place, line in source.lines.items()}, name)
@@ -89,10 +90,10 @@ def _read_word(word: str) -> tuple[tuple[str, ...], Source]:
     path = tuple(key.split("."))
     if equals and key.startswith(("+", "~")):
         bare = key.lstrip("+~")
-        raise _file_error(COMMAND_LINE, f"`{word}` has a sign of Hydra.", f"Write `{bare}={value}`.")
+        raise ConfigError.at(COMMAND_LINE, f"`{word}` has a sign of Hydra.", f"Write `{bare}={value}`.")
     if not equals or not all(path):
         told = f"`{word}` {'has no proper key' if equals else 'is not a setting'}."
-        raise _file_error(COMMAND_LINE, told, "Write `key=value`, such as `ajet.rollout.num_repeat=8`.")
+        raise ConfigError.at(COMMAND_LINE, told, "Write `key=value`, such as `ajet.rollout.num_repeat=8`.")
     return path, read_yaml(value, f"{COMMAND_LINE}, {key}")
 
 
@@ -117,7 +118,3 @@ def _near(path: Path) -> str:
     names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".yaml", ".yml"))
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5) or names[:1]
     return f"Did you mean `{folder / close[0]}`?" if close else "Check the path."
-
-
-def _file_error(where: str, message: str, fix: str) -> ConfigError:
-    return ConfigError((Problem(message, fix, where),))

@@ -3,18 +3,16 @@
 Layers, weakest first: the schema's defaults, the user's YAML, `key=value` words, flags.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from trainer_core.config.explain_error import problems_of
-from trainer_core.config.keys import all_keys
 from trainer_core.config.layers import COMMAND_LINE, Layered, read_file, with_overrides
 from trainer_core.config.problems import ConfigError, Finding, Problem
 from trainer_core.config.schema import Config
@@ -39,7 +37,9 @@ class Loaded:
 
     def problem(self, finding: Finding) -> Problem:
         """A finding, with the line that it is about."""
-        return _problem(finding, self.layered)
+        what = {"refused": "is refused", "ignored": "is not honoured", "doubtful": "is doubtful"}
+        message = f"{what[finding.verdict]}: {finding.why}."
+        return replace(self.layered.problem(finding.key, message, finding.fix), value=finding.value)
 
 
 def load_config(
@@ -60,17 +60,16 @@ def load_config(
     layered = with_overrides(read_file(path), overrides)
     if backbone is not None:
         layered = layered.with_value(("ajet", "backbone"), backbone, COMMAND_LINE)
-    layered = _without_empty_sections(layered)
     _refuse_interpolation(layered)
     layered = _with_names(layered, path, exp_dir, now)
     try:
         config = Config.model_validate(layered.tree)
     except ValidationError as error:
-        raise ConfigError(problems_of(error, layered)) from error
-    found = findings(config)
-    if refused := tuple(_problem(finding, layered) for finding in found if finding.verdict == "refused"):
-        raise ConfigError(refused)
-    return Loaded(config, tuple(_problem(finding, layered) for finding in found), layered)
+        raise ConfigError(*problems_of(error, layered)) from error
+    loaded, found = Loaded(config, (), layered), findings(config)
+    if refused := [loaded.problem(finding) for finding in found if finding.verdict == "refused"]:
+        raise ConfigError(*refused)
+    return replace(loaded, warnings=tuple(map(loaded.problem, found)))
 
 
 def resolved_yaml(config: Config) -> str:
@@ -89,46 +88,17 @@ def resolved_yaml(config: Config) -> str:
     return text.getvalue()
 
 
-def _problem(finding: Finding, layered: Layered) -> Problem:
-    what = {"refused": "is refused", "ignored": "is not honoured", "doubtful": "is doubtful"}[finding.verdict]
-    where = layered.where(tuple(finding.key.split(".")))
-    return Problem(f"{what}: {finding.why}.", finding.fix, where, finding.key, finding.value)
-
-
-def _without_empty_sections(layered: Layered) -> Layered:
-    """Read `data:` with nothing (or only comments) below it as a section whose keys are all defaults."""
-    empty = ("mapping", "list of anything | mapping")
-    sections = [key.path for key in all_keys().values() if key.is_section or key.type in empty]
-    for section in sections:
-        path = tuple(section.split("."))
-        parent = layered.value(path[:-1]) if path[:-1] else layered.tree
-        if isinstance(parent, dict) and path[-1] in parent and parent[path[-1]] is None:
-            layered = layered.with_value(path, {}, layered.where(path))
-    return layered
-
-
 def _refuse_interpolation(layered: Layered) -> None:
     told = ("refers to another value, which is not resolved here.", "Write the value, or pass `key=value`.")
-    found = _interpolations(("ajet",), layered.tree.get("ajet"))
-    problems = [Problem(*told, layered.where(path), ".".join(path), value) for path, value in found]
-    if problems:
-        raise ConfigError(tuple(problems))
-
-
-def _interpolations(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(value, str) and "${" in value:
-        yield path, value
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _interpolations((*path, key), inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _interpolations(path, inner)
+    set_here = {path: layered.value(path) for path in layered.origins if path[0] == "ajet"}
+    found = [path for path, value in set_here.items() if "${" in str(value) and not isinstance(value, dict)]
+    if found:
+        raise ConfigError(*(layered.problem(".".join(path), *told) for path in found))
 
 
 def _with_names(layered: Layered, path: Path, exp_dir: str | None, now: datetime) -> Layered:
     """Fill in the run's name and output folder."""
-    if not isinstance(layered.tree.get("ajet", {}), dict):
+    if not isinstance(layered.tree.get("ajet"), dict | None):
         return layered
     name = layered.value(("ajet", "experiment_name"))
     name = f"{path.stem}_{now:%Y%m%d_%H%M}" if name in (None, "read_yaml_name") else name

@@ -49,9 +49,14 @@ class Finding:
 class ConfigError(Exception):
     """A config cannot be used. `problems` holds every reason found."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, *problems: Problem) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
+
+    @classmethod
+    def at(cls, where: str, message: str, fix: str) -> "ConfigError":
+        """One problem that is not about a key of the schema."""
+        return cls(Problem(message, fix, where))
 
 
 def _shown(value: Any) -> str:

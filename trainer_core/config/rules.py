@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 255
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(NamedTuple):
     """One broken rule: the key to blame, what is wrong with it, and what to do."""
 
     key: str

@@ -4,20 +4,27 @@ In: a plain tree of mappings. Out: a frozen `Config`, with the defaults that dep
 and the rules that tie several keys together checked.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from trainer_core.config.model import Model
 from trainer_core.config.rollout import Data, Rollout
-from trainer_core.config.rules import Violation, violations
-from trainer_core.config.section import Section, key, section
+from trainer_core.config.rules import violations
+from trainer_core.config.section import Empty, OpenMapping, Section, key, section
 from trainer_core.config.services import ContextTracker, Debug, InterchangeServer, Lora, TaskRunner
 from trainer_core.config.tasks import TaskJudge, TaskReader
 from trainer_core.config.trainer import TrainerCommon
 
 RULE_BROKEN = "rule_broken"
+_ENVIRONMENTS = "trainer_core.environments"
+_PLAYED_BY = {
+    "verifiers": f"{_ENVIRONMENTS}.verifiers->PlayVerifiers",
+    "env_service": f"{_ENVIRONMENTS}.env_service->PlayEnvService",
+    "openenv": f"{_ENVIRONMENTS}.openenv->PlayOpenEnv",
+}
+"""Workflows of readers whose tasks come with their environment."""
 
 
 class Ajet(
@@ -72,17 +79,17 @@ class Ajet(
     task_runner: TaskRunner = section(TaskRunner, "How workflows are executed.")
     execute_test: bool = key(False, "End a run whose reward stays below a probe's thresholds.")
     execute_testing_lambda: str = key("", "The probe that `execute_test` uses.")
-    teacher_model: dict[str, Any] = section(
-        dict, "Teacher of on-policy distillation; passed through unchecked."
-    )
-    opd: dict[str, Any] = section(dict, "On-policy distillation; passed through unchecked.")
+    teacher_model: OpenMapping = section(dict, "Teacher of on-policy distillation; passed through unchecked.")
+    opd: OpenMapping = section(dict, "On-policy distillation; passed through unchecked.")
 
     @model_validator(mode="after")
     def _complete(self) -> "Ajet":
         self._fill_dependent_defaults()
         broken = violations(self)
         if broken:
-            raise PydanticCustomError(RULE_BROKEN, "{text}", {"text": _told(broken), "violations": broken})
+            raise PydanticCustomError(
+                RULE_BROKEN, "{text}", {"text": "; ".join(map(" ".join, broken)), "violations": broken}
+            )
         return self
 
     def _fill_dependent_defaults(self) -> None:
@@ -96,7 +103,10 @@ class Ajet(
         if self.backbone in ("local", "debug"):
             _set_if_unset(rollout, "compute_madness_checklist", [])
         reader, judge = self.task_reader, self.task_judge
-        has_answers = reader.type not in ("huggingface_dat_repo", "env_service", "deep_finance")
+        if reader.type in _PLAYED_BY:
+            _set_if_unset(rollout, "user_workflow", _PLAYED_BY[reader.type])
+            _set_if_unset(self.task_runner, "wrapper_type", "asyncio")
+        has_answers = reader.type not in ("huggingface_dat_repo", "deep_finance", *_PLAYED_BY)
         if has_answers and "judge_protocol" not in judge.model_fields_set:
             is_countdown = (reader.type, reader.builtin.name) == ("builtin", "countdown")
             _set_if_unset(judge, "judge_type", "countdown" if is_countdown else "exact_match")
@@ -108,14 +118,12 @@ class Config(Section):
     """A whole config file."""
 
     ajet: Ajet = section(Ajet, "Everything the trainer reads.")
-    verl: dict[str, Any] = section(dict, "Raw verl keys, handed to verl untouched.")
-    trinity: dict[str, Any] = section(dict, "Raw trinity keys, handed to trinity untouched.")
-    hydra: dict[str, Any] = section(dict, "Boilerplate of configs written for Hydra; ignored.")
-    defaults: list[Any] | dict[str, Any] = section(list, "Boilerplate of configs written for Hydra; ignored.")
-
-
-def _told(broken: tuple[Violation, ...]) -> str:
-    return "; ".join(f"{violation.key}: {violation.message} {violation.fix}" for violation in broken)
+    verl: OpenMapping = section(dict, "Raw verl keys, handed to verl untouched.")
+    trinity: OpenMapping = section(dict, "Raw trinity keys, handed to trinity untouched.")
+    hydra: OpenMapping = section(dict, "Boilerplate of configs written for Hydra; ignored.")
+    defaults: Annotated[list[Any] | dict[str, Any], Empty] = section(
+        list, "Boilerplate of configs written for Hydra; ignored."
+    )
 
 
 def _set_if_unset(section: Section, name: str, value: Any) -> None:

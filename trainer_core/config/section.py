@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 class Section(BaseModel):
@@ -28,6 +28,12 @@ class Section(BaseModel):
         cls.concerns = concerns
         cls.differing = {name: concern for concern, names in (but or {}).items() for name in names.split()}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, given: Any) -> Any:
+        """A section with nothing (or only comments) below it has all defaults."""
+        return _nothing_as_empty(given)
+
 
 def key(default: Any, meaning: str, **limits: Any) -> Any:
     """A key that may be left out. `limits`: `gt`, `ge`, `lt`, `le`, `min_length`."""
@@ -47,10 +53,17 @@ def path_of(text: str) -> Path:
         return Path(text)
 
 
+def _nothing_as_empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
 def _list_as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+Empty = BeforeValidator(_nothing_as_empty)
+OpenMapping = Annotated[dict[str, Any], Empty]
+"""Of keys that are not looked at."""
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]

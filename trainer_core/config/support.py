@@ -9,13 +9,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from operator import attrgetter
+from typing import Any, get_args
 
 from trainer_core.algorithm.names import ESTIMATOR_NAMES
 from trainer_core.config.keys import Key, all_keys
 from trainer_core.config.problems import Finding, Verdict
 from trainer_core.config.schema import Ajet, Config
 from trainer_core.config.section import path_of
+from trainer_core.config.tasks import ReaderType
 
 _LEAVE = "Leave it out, or ignore this line."
 _LATER = "Leave it out; it is not available in this version."
@@ -35,16 +37,14 @@ class Rule:
 
 
 LOCAL = (
-    Rule("refused", "task_reader.type", "`local` has no such reader",
-         "Use huggingface_dat_repo, jsonl_dataset_file, builtin, tracing or random_dummy.",
-         ("huggingface_dat_repo", "jsonl_dataset_file", "builtin", "tracing", "random_dummy")),
+    Rule("refused", "task_reader.type", "`local` has no such reader", "Use another reader.",
+         tuple(name for name in get_args(ReaderType) if name != "deep_finance")),
     Rule("refused", "task_judge.rubrics_auto_grader.input_data_type", "examples are files", "Leave it out."),
     Rule("refused", "trainer_common.algorithm.adv_estimator", "`local` has no critic, which gae needs",
          "Write grpo; or reinforce_plus_plus, which gives each token a return of its own too.",
          tuple(name for name in ESTIMATOR_NAMES if name != "gae")),
     Rule("refused", "trainer_common.val_max_num_task_each_validation",
-         "`local` validates on every task of the split",
-         "Leave it out, and make the validation split smaller."),
+         "`local` validates on every task of the split", "Leave it out; make the validation split smaller."),
     Rule("refused", "enable_*", "`local` serves no endpoint", "Write false."),
     Rule("refused", "teacher_model opd", "`local` does not distil", _LATER),
     Rule("ignored", "trainer_common.logger", "`local` has no such logger",
@@ -52,10 +52,8 @@ LOCAL = (
     Rule("ignored", "trainer_common.train_print_to_markdown_file_path",
          "`local` writes training metrics to the console and `metrics.jsonl`",
          "Read `metrics.jsonl` in the output folder."),
-    Rule("ignored", "rollout.val_kwargs.num_repeat", "`ajet.trainer_common.val_pass_n` decides",
-         "Set that key instead."),
-    Rule("ignored", "task_reader.huggingface_dat_repo.http_proxy_address",
-         "`local` uses the proxy of the environment", "Set the environment variable HTTPS_PROXY."),
+    Rule("ignored", "rollout.val_kwargs.num_repeat", "`trainer_common.val_pass_n` decides", "Set that key."),
+    Rule("ignored", "*.http_proxy_address", "`local` uses the environment's proxy", "Set HTTPS_PROXY."),
     Rule("ignored", "rollout.multi_turn.*_per_task rollout.multi_turn.expected*", "`local` trains all calls"),
     Rule("ignored", "rollout.force_disable_toolcalls", "`local` offers the model the tools an agent names"),
     Rule("ignored", "rollout.tensor_model_parallel_size rollout.n_vllm_engine rollout.max_num_seqs "
@@ -64,8 +62,12 @@ LOCAL = (
          "trainer_common.ulysses_sequence_parallel_size", "`local` trains in one process"),
     Rule("ignored", "rollout.chat_template_generate_prompt_type",
          "`local` takes the generation prompt from the tokenizer's chat template"),
-    Rule("ignored", "task_reader.env_service.* task_reader.data_generation.*", "`local` has no such reader"),
-    Rule("ignored", "task_judge.rubrics_auto_grader.jsonl_dataset_file.validation.*", "training examples do"),
+    Rule("refused", "task_reader.data_generation.query_reader.type", "examples are in files or data sets",
+         "Leave it out.", ("jsonl_dataset_file", "huggingface_dat_repo")),
+    Rule("ignored", "*.query_reader.env_service.*", "examples are in files or data sets"),
+    Rule("ignored", "*.document_reader.[lc]a*", "text is read as it is, anew in each run"),
+    Rule("ignored", "task_reader.env_service.env_action_preference", "the environment takes what it takes"),
+    Rule("ignored", "*.query_reader.*validation* *.rubrics_auto_grader.*validation*", "training examples do"),
     Rule("ignored", "context_tracker.*ignore_tools context_tracker.fix_* context_tracker.log_* "
          "context_tracker.detect_*", "`local` merges calls whose tokens agree, and keeps them as sampled"),
     Rule("ignored", "trainer_common.val_max_num_task_clip_method", "`local` clips nothing"),
@@ -126,20 +128,12 @@ def findings(config: Config) -> tuple[Finding, ...]:
 def _from_table(config: Config) -> Iterator[Finding]:
     for key in all_keys().values():
         rule = None if key.is_section else rule_for(key.path, config.ajet.backbone)
-        if rule is not None and (value := value_at(config, key)) not in _taken(rule, key):
+        if rule is not None and (value := attrgetter(key.path)(config)) not in _taken(rule, key):
             yield Finding(key.path, value, rule.verdict, rule.why, rule.fix)
 
 
 def _taken(rule: Rule, key: Key) -> tuple[Any, ...]:
     return (key.default,) if rule.takes is None else rule.takes
-
-
-def value_at(config: Config, key: Key) -> Any:
-    """What stands at `key` in `config`."""
-    value: Any = config
-    for part in key.path.split("."):
-        value = getattr(value, part)
-    return value
 
 
 def _start_model(ajet: Ajet) -> Iterator[Finding]:
@@ -157,7 +151,9 @@ def _start_model(ajet: Ajet) -> Iterator[Finding]:
 
 def _without_workflow(config: Config) -> Iterator[Finding]:
     for key in map(all_keys().__getitem__, _OF_WORKFLOWS):
-        if (value := value_at(config, key)) != key.default and not rule_for(key.path, config.ajet.backbone):
+        if (value := attrgetter(key.path)(config)) != key.default and not rule_for(
+            key.path, config.ajet.backbone
+        ):
             yield Finding(key.path, value, "ignored", "there is no user_workflow to run", _LEAVE)
     judge = config.ajet.task_judge
     is_default = judge.judge_protocol == all_keys()["ajet.task_judge.judge_protocol"].default

@@ -2,11 +2,11 @@
 
 from typing import Any, Literal
 
-from trainer_core.config.section import Fraction, NotNegative, Positive, Section, key, section
+from trainer_core.config.section import Fraction, NotNegative, OpenMapping, Positive, Section, key, section
 
 ReaderType = Literal[
     "huggingface_dat_repo", "jsonl_dataset_file", "builtin", "env_service", "data_generation", "random_dummy",
-    "tracing", "deep_finance"]  # fmt: skip
+    "tracing", "deep_finance", "verifiers", "openenv"]  # fmt: skip
 JudgeType = Literal[
     "customized_protocol", "exact_match", "boxed", "numeric", "regex", "countdown", "environment", "pairwise",
     "rubrics_auto_grader"]  # fmt: skip
@@ -36,6 +36,15 @@ class EnvService(Section, but={"address or key of a service": "env_url"}):
     validation_split: str = key("dev", "Split to validate on.")
 
 
+class OpenEnv(Section, but={"address or key of a service": "base_url"}):
+    """An environment of a running OpenEnv server; a task is a seed that it is reset with."""
+
+    base_url: str = key("http://127.0.0.1:8000", "Address of the server.")
+    num_training_tasks: Positive = key(1000, "Seeds to train on, after those for validation.")
+    num_validation_tasks: Positive = key(64, "Seeds to validate on: 0, 1, …")
+    reset: OpenMapping = section(dict, "Further arguments of each reset; stronger than the seed.")
+
+
 class HuggingFaceDataset(Section, but={"address or key of a service": "http_proxy_address"}):
     """Questions of a Hugging Face dataset."""
 
@@ -49,10 +58,10 @@ class HuggingFaceDataset(Section, but={"address or key of a service": "http_prox
 class DocumentReader(Section, but={"how the training runs": "cache_enabled"}):
     """Documents that questions are generated from."""
 
-    document_path: list[str] = section(list, "Files to read.")
+    document_path: list[str] = section(list, "Files: text, PDF, or .jsonl with `text`.")
     languages: list[str] = section(lambda: ["eng"], "Languages of the documents.")
     chunk_size: Positive = key(5120, "Characters per piece.")
-    split_by: str = key("sentence", "Where pieces may end.")
+    split_by: Literal["sentence", "paragraph", "line", "character"] = key("sentence", "Where pieces end.")
     cache_enabled: bool = key(True, "Keep what was read for the next run.")
 
 
@@ -75,7 +84,7 @@ class SimilarityParams(
     db_path: str = key("./.similarity_db", "Folder of the embeddings.")
     model: str = key("text-embedding-v4", "Embedding model.")
     api_key: str | None = key(None, "Key of the embedding service.")
-    base_url: str = key("https://dashscope.aliyuncs.com/compatible-mode/v1", "Its address.")
+    base_url: str = key("https://dashscope.aliyuncs.com/compatible-mode/v1", "Address. Unset: `llm_model`'s.")
 
 
 class Deduplication(Section):
@@ -96,7 +105,7 @@ class DataGeneration(Section, but={"how the training runs": "num_workers"}):
 
     document_reader: DocumentReader = section(DocumentReader, "The documents.")
     query_reader: QueryReader = section(QueryReader, "The examples.")
-    task_num: Positive = key(10, "Questions to write.")
+    task_num: Positive = key(10, "Questions to write from documents, and from examples.")
     llm_model: str = key("qwen-long", "Model that writes them.")
     llm_response_length: Positive = key(8192, "Most tokens of its reply.")
     num_workers: Positive = key(32, "Requests at the same time.")
@@ -113,6 +122,18 @@ class BuiltinTasks(Section):
     split_seed: NotNegative = key(0, "Seed of the split into training and validation.")
 
 
+class VerifiersEnvironment(Section):
+    """An environment of verifiers."""
+
+    package: str = key("", "The task set or environment, by the name it is installed under.", min_length=1)
+    python: str = key("python", "The interpreter that has it.")
+    arguments: OpenMapping = section(dict, "Its own; of `verifiers.v1` those of `env`.")
+    training_arguments: OpenMapping = section(dict, "Stronger than `arguments`, for training.")
+    validation_arguments: OpenMapping = section(dict, "Stronger than `arguments`, for validation.")
+    num_training_tasks: Positive | None = key(None, "The first so many. null: all.")
+    num_validation_tasks: Positive = key(64, "At most.")
+
+
 class TaskReader(Section, concerns="data"):
     """Where the tasks come from."""
 
@@ -123,7 +144,11 @@ class TaskReader(Section, concerns="data"):
     huggingface_dat_repo: HuggingFaceDataset = section(HuggingFaceDataset, "Reader of Hugging Face datasets.")
     builtin: BuiltinTasks = section(BuiltinTasks, "Reader of built-in toy tasks.")
     env_service: EnvService = section(EnvService, "Reader of an environment service.")
+    openenv: OpenEnv = section(OpenEnv, "Reader of an OpenEnv server.")
     data_generation: DataGeneration = section(DataGeneration, "Generator of tasks from documents.")
+    environments: list[VerifiersEnvironment] = section(
+        list, "Of `verifiers`: package, python, arguments, {training,validation}_arguments, num_…_tasks."
+    )
 
 
 class RubricsGrader(Section):

@@ -44,9 +44,7 @@ class Algorithm(Section, concerns="algorithm"):
     gamma: Fraction = key(1.0, "Discount per token of the return (`reinforce_plus_plus`, `gae`).")
     use_kl_in_reward: bool = key(False, "Subtract the KL divergence from the start model from the reward.")
     kl_ctrl: KlCtrl = section(KlCtrl, "How much it weighs there.")
-    norm_adv_by_std: bool = key(
-        True, "Divide advantages by the group's standard deviation (false: Dr. GRPO)."
-    )
+    norm_adv_by_std: bool = key(True, "Divide advantages by the group's deviation (false: Dr. GRPO).")
     policy_loss: LossName = key("ppo", "Loss of the policy, per token.")
     clip_ratio_c: float = key(
         3.0, "`ppo`: ratios above this add nothing where the advantage is negative.", gt=1
@@ -54,9 +52,7 @@ class Algorithm(Section, concerns="algorithm"):
     dro_beta: Rate = key(0.05, "`dro`: weight of the squared log-ratio.")
     tau_pos: Rate = key(1.0, "`sapo`: temperature of the gate where the advantage is positive.")
     tau_neg: Rate = key(1.05, "`sapo`: the same where it is not positive.")
-    loss_agg_mode: Aggregation = key(
-        "token-mean", "How the losses of a mini-batch's tokens become one number."
-    )
+    loss_agg_mode: Aggregation = key("token-mean", "How a mini-batch's losses become one number.")
     rollout_is: Literal["token", "sequence"] | None = key(
         None, "Weigh tokens by the ratio of training to sampling probability, per token or sequence."
     )
@@ -69,12 +65,8 @@ class Algorithm(Section, concerns="algorithm"):
         "Leave out tokens or sequences where training and sampling differ by this statistic: "
         "k1 is the ratio sampling / training; k2 and k3 are distances in nats.",
     )
-    rollout_rs_threshold: Rate | None = key(
-        None, "They are left out above this value; needed with `rollout_rs`."
-    )
-    rollout_rs_threshold_lower: Rate | None = key(
-        None, "k1: and below this one. null: 1 / `rollout_rs_threshold`."
-    )
+    rollout_rs_threshold: Rate | None = key(None, "They are above this value; needed with `rollout_rs`.")
+    rollout_rs_threshold_lower: Rate | None = key(None, "k1: or below. null: 1 / `rollout_rs_threshold`.")
     shuffle_rewards: bool = key(
         False, "Control experiment: permute rewards across the batch; nothing should be learned."
     )
@@ -125,18 +117,14 @@ class TrainerCommon(
     val_before_train: bool = key(False, "Validate before the first update.")
     val_pass_n: Positive = key(4, "Attempts per validation task.")
     val_only: bool = key(False, "Validate once and end, without training.")
-    val_max_num_task_each_validation: Positive | None = key(
-        None, "Validate on at most so many tasks. null: on all."
-    )
+    val_max_num_task_each_validation: Positive | None = key(None, "Most tasks validated on. null: all.")
     val_max_num_task_clip_method: Literal["fix_seed_random_n", "random_n", "first_n"] = key(
         "fix_seed_random_n", "Which those are."
     )
     save_freq: StepInterval = key(20, "Updates between checkpoints; -1 or 0: only one at the end.")
     test_freq: StepInterval = key(20, "Updates between validations; -1 or 0: none on the way.")
     total_epochs: Positive = key(50, "Passes over the training tasks.")
-    total_training_steps: Positive | None = key(
-        None, "End after so many updates. null: `total_epochs` decides."
-    )
+    total_training_steps: Positive | None = key(None, "Updates to end after. null: by `total_epochs`.")
     resume: Literal["auto", "never"] = key(
         "auto", "`auto`: go on from the last checkpoint if there is one; `never`: refuse to start then."
     )
@@ -201,9 +189,7 @@ class TrainerCommon(
     checkpoint_base_dir: str = key(
         "auto", "Folder of the checkpoints. `auto`: `{experiment_dir}/checkpoints`.", min_length=1
     )
-    max_checkpoints_to_keep: Positive | None = key(
-        None, "Remove older checkpoints beyond this number. null: keep all."
-    )
+    max_checkpoints_to_keep: Positive | None = key(None, "Remove older ones beyond this. null: keep all.")
     val_print_to_markdown_file_path: str | None = key(
         None, "File that gets the table of validations, one row each."
     )

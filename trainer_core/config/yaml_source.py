@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from trainer_core.config.problems import ConfigError, Problem
+from trainer_core.config.problems import ConfigError
 
 Path = tuple[str, ...]
 
@@ -151,7 +151,7 @@ class _Walk:
 def _error(name: str, line: int | None, message: str, fix: str) -> ConfigError:
     """`line` counts from 0, as ruamel's marks do."""
     where = name if line is None else f"{name}:{line + 1}"
-    return ConfigError((Problem(message, fix, where),))
+    return ConfigError.at(where, message, fix)
 
 
 def _mend(error: MarkedYAMLError, text: str) -> str:

@@ -1,11 +1,14 @@
-"""What every rollout has in common: the Protocol, the seeds of episodes, the end when all of them fail."""
+"""What every rollout has in common: the Protocol, seeds and sessions of episodes, the end when they
+fail."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
+from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.types import Episode, Sampling, Task, TrainingError
 
 
@@ -33,6 +36,23 @@ def seed_of(seed: int, *place: int) -> int:
     """A 63-bit seed for a place in the batch, or the same question asked twice would get one answer."""
     digest = hashlib.sha256("/".join(map(str, (seed, *place))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def open_session(engine: InferenceEngine, place: tuple[int, ...], sessions: ExitStack) -> ExitStack:
+    """A session of the engine, open; to be closed by itself, or with all of `sessions`."""
+    session = sessions.enter_context(ExitStack())
+    session.enter_context(engine.session(place))
+    return session
+
+
+@contextmanager
+def first_failure() -> Iterator[None]:
+    """Raise what made a `TaskGroup` cancel its other tasks, instead of a group of exceptions."""
+    try:
+        yield
+    except ExceptionGroup as failed:
+        first = failed.exceptions[0]
+        raise first from first.__cause__  # which a bare `from None` would take away
 
 
 def check_some_succeeded(episodes: Sequence[Episode]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.judge.judge import Judge, judged
 from trainer_core.rollout.abnormal import AbnormalAnswers
-from trainer_core.rollout.protocol import check_some_succeeded, seed_of
+from trainer_core.rollout.protocol import check_some_succeeded, first_failure, open_session, seed_of
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.types import Call, Episode, FinishReason, Sampling, StopReason, Task, TrainingError
 
@@ -54,19 +54,13 @@ class SingleTurnRollout:
     ) -> list[Episode]:
         """See `Rollout.run`. A group is judged while others are still being generated. Where a prompt is too
         long or the engine fails, the episodes say so in `error`."""
-        with ExitStack() as all_sessions:
-            sessions = [all_sessions.enter_context(ExitStack()) for _ in tasks]
-            for position, session in enumerate(sessions):
-                session.enter_context(self._engine.session((position,)))
-            try:
-                async with asyncio.TaskGroup() as running:
-                    groups = [
-                        running.create_task(self._group(position, task, repeats, sampling, seed, session))
-                        for position, (task, session) in enumerate(zip(tasks, sessions, strict=True))
-                    ]
-            except ExceptionGroup as failed:  # the first failure has cancelled the other groups
-                first = failed.exceptions[0]
-                raise first from first.__cause__  # which a bare `from None` would take away
+        with ExitStack() as all_open, first_failure():
+            sessions = [open_session(self._engine, (place,), all_open) for place in range(len(tasks))]
+            async with asyncio.TaskGroup() as running:
+                groups = [
+                    running.create_task(self._group(position, task, repeats, sampling, seed, session))
+                    for position, (task, session) in enumerate(zip(tasks, sessions, strict=True))
+                ]
         episodes = [episode for group in groups for episode in group.result()]
         check_some_succeeded(episodes)
         return episodes

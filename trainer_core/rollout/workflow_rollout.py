@@ -23,7 +23,7 @@ from trainer_core.rollout.execution import Execute, in_thread
 from trainer_core.rollout.failures import Failure, failure_of
 from trainer_core.rollout.metrics import failures
 from trainer_core.rollout.progress import Progress, Running
-from trainer_core.rollout.protocol import check_some_succeeded, seed_of
+from trainer_core.rollout.protocol import check_some_succeeded, first_failure, open_session, seed_of
 from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
 from trainer_core.workflow.tuner import Tuner
 from trainer_core.workflow.workflow import LoadedWorkflow, WorkflowOutput, api_key_of
@@ -48,15 +48,6 @@ class EpisodeLimits:
     """How often an episode is tried again that failed for a reason outside the user's code."""
     first_pause: float = 1.0
     """Seconds before the first retry; doubled before each further one."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What `run` was asked for."""
-
-    sampling: Sampling
-    seed: int
-    is_training: bool
 
 
 class WorkflowRollout:
@@ -100,7 +91,10 @@ class WorkflowRollout:
         self._tells_every = tells_every
         self._clock = clock
         self._sleep = sleep
-        self._keys = {agent: api_key_of(agent, model) for agent, model in workflow.other_models.items()}
+        self._others = {
+            agent: OtherModel(base_url=other.base_url, api_key=api_key_of(agent, other), model=other.model)
+            for agent, other in workflow.other_models.items()
+        }
 
     async def run(
         self,
@@ -112,35 +106,40 @@ class WorkflowRollout:
         is_training: bool = True,
     ) -> list[Episode]:
         """See `Rollout.run`. A group is judged while others still run."""
-        asked = _Asked(sampling, seed, is_training)
+        rules = EpisodeRules(
+            sampling=sampling,
+            max_tokens=self._limits.max_tokens,
+            seed=seed,
+            client_sampling=not is_training,
+            max_calls=self._limits.max_calls,
+            trainable=self._workflow.trainable,
+            others=self._others,
+        )
         progress = Progress(len(tasks) * repeats, self._clock)
         waiting = deque((position, repeat) for position in range(len(tasks)) for repeat in range(repeats))
         groups: list[list[Episode]] = [[] for _ in tasks]
         telling = asyncio.create_task(progress.tell(self._say, self._tells_every))
         try:
-            with ExitStack() as sessions:
+            with ExitStack() as sessions, first_failure():
 
                 async def work(place: tuple[int, int], session: ExitStack) -> None:
                     """Play this episode, then others until none waits."""
                     while True:
                         task, group = tasks[place[0]], groups[place[0]]
-                        group.append(await self._episode(task, place, asked, progress))
+                        group.append(await self._episode(task, place, rules, progress))
                         if len(group) == repeats:
                             running.create_task(self._finish(task, group, progress))
                         if not waiting:
                             return session.close()
                         place, own = waiting.popleft(), session
-                        session = self._open(place, sessions)
+                        session = open_session(self._engine, place, sessions)
                         own.close()
 
                 first = [waiting.popleft() for _ in range(min(self._limits.max_env_worker, len(waiting)))]
-                opened = [(place, self._open(place, sessions)) for place in first]
+                opened = [(place, open_session(self._engine, place, sessions)) for place in first]
                 async with asyncio.TaskGroup() as running:
                     for place, session in opened:
                         running.create_task(work(place, session))
-        except ExceptionGroup as failed:  # the first failure has cancelled the others
-            error = failed.exceptions[0]
-            raise error from error.__cause__  # which a bare `from None` would take away
         finally:
             telling.cancel()
         episodes = [episode for group in groups for episode in group]
@@ -150,21 +149,15 @@ class WorkflowRollout:
             self._say(f"warning: some of {len(episodes)} episodes failed ({told}); train.log says why")
         return episodes
 
-    def _open(self, place: tuple[int, int], sessions: ExitStack) -> ExitStack:
-        """The engine's session of an episode, open."""
-        session = sessions.enter_context(ExitStack())
-        session.enter_context(self._engine.session(place))
-        return session
-
     async def _episode(
-        self, task: Task, place: tuple[int, int], asked: _Asked, progress: Progress
+        self, task: Task, place: tuple[int, int], rules: EpisodeRules, progress: Progress
     ) -> Episode:
         """One episode, with its retries; its reward is None where the judge is to give it."""
         running = progress.start(task, place[1])
         retries, pause, timeout = 0, self._limits.first_pause, self._limits.timeout
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         while True:
-            output, failure, recorded = await self._try(task, place, asked, running, deadline)
+            output, failure, recorded = await self._try(task, place, rules, running, deadline)
             progress.end_try(running)
             if failure is None or not failure.is_worth_another_try or retries == self._limits.retries:
                 break
@@ -177,11 +170,18 @@ class WorkflowRollout:
         return replace(episode, metrics={**episode.metrics, **noted})
 
     async def _try(
-        self, task: Task, place: tuple[int, int], asked: _Asked, running: Running, deadline: float | None
+        self,
+        task: Task,
+        place: tuple[int, int],
+        rules: EpisodeRules,
+        running: Running,
+        deadline: float | None,
     ) -> tuple[WorkflowOutput, Failure | None, Recorded]:
         """Play the workflow once; its output, or why it failed, and what was recorded."""
         gateway, targets = self._gateway, self._workflow.trainable
-        opened = running.opened = gateway.open_episode(self._rules(place, asked))
+        opened = running.opened = gateway.open_episode(
+            replace(rules, seed=seed_of(rules.seed, *place), session=place)
+        )
         tuner = Tuner(gateway.base_url, gateway.model, opened.key, trainable_targets=targets)
         timeout = asyncio.timeout_at(deadline)
         output, failure = WorkflowOutput(), None
@@ -207,22 +207,6 @@ class WorkflowRollout:
             failure = Failure("engine", recorded.error or "the model did not answer")
         return output, failure, recorded
 
-    def _rules(self, place: tuple[int, int], asked: _Asked) -> EpisodeRules:
-        others = self._workflow.other_models
-        return EpisodeRules(
-            sampling=asked.sampling,
-            max_tokens=self._limits.max_tokens,
-            seed=seed_of(asked.seed, *place),
-            session=place,
-            client_sampling=not asked.is_training,
-            max_calls=self._limits.max_calls,
-            trainable=self._workflow.trainable,
-            others={
-                agent: OtherModel(base_url=other.base_url, api_key=self._keys[agent], model=other.model)
-                for agent, other in others.items()
-            },
-        )
-
     def _outcome(
         self,
         task: Task,
@@ -244,7 +228,8 @@ class WorkflowRollout:
                 text = f"workflow {self._workflow.name} returned no reward, and task_judge names no judge"
                 failure = Failure("no_reward", text)
         metrics = dict(recorded.metrics)
-        episode = Episode(task, repeat, recorded.calls, recorded.output, metadata=output.metadata)
+        calls = tuple(call for call in recorded.calls if call.agent not in output.untrained_agents)
+        episode = Episode(task, repeat, calls, recorded.output, metadata=output.metadata)
         if failure is not None:
             reason = StopReason.TIMEOUT if failure.kind == "timeout" else StopReason.FAILED
             metrics[f"rollout/failed/{failure.kind}"] = 1.0

@@ -6,6 +6,7 @@ imported when they are asked for.
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -37,29 +38,22 @@ class Tuner:
         key: Callable[[str], str],
         *,
         trainable_targets: frozenset[str] | None = None,
-        agent_name: str = "",
-        opened: list[Any] | None = None,
     ) -> None:
         """`base_url`: without /v1. `key`: makes the api key of an agent of this episode. `trainable_targets`:
-        the agents whose calls are trained; None: all. `opened`: the clients made so far."""
+        the agents whose calls are trained; None: all."""
         self.model = model
         """The name to send as `model`."""
         self.trainable_targets = trainable_targets
-        self.agent_name = agent_name
+        self.agent_name = ""
         self._base_url = base_url
         self.key = key
-        self._opened = [] if opened is None else opened
+        self._opened: list[Any] = []
 
     def __call__(self, agent_name: str) -> Tuner:
         """The tuner of a named agent of this episode."""
-        return Tuner(
-            self._base_url,
-            self.model,
-            self.key,
-            trainable_targets=self.trainable_targets,
-            agent_name=agent_name,
-            opened=self._opened,
-        )
+        named = copy.copy(self)
+        named.agent_name = agent_name
+        return named
 
     def reference(self) -> dict[str, Any]:
         """What `Tuner` needs beside `key` to be made again in another process."""

@@ -30,6 +30,8 @@ class WorkflowOutput:
     """For the judge and the record, as `Episode.metadata`."""
     log_metrics: Mapping[str, float] = field(default_factory=dict)
     """Their means over the step's episodes are logged as `workflow/<name>`."""
+    untrained_agents: frozenset[str] = frozenset()
+    """Agents that turned out not to be trained in this episode."""
 
 
 @dataclass(frozen=True)

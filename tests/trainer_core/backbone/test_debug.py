@@ -1,6 +1,7 @@
 """Backbone `debug`: calls on the screen, a debugger in the judge, nothing on the disk."""
 
 import contextlib
+import json
 import os
 import pty
 import select
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.trainer_core.outside_model.fake import said, serving
 from trainer_core.backbone.main import train
 from trainer_core.config.load import resolved_yaml
 from trainer_core.config.schema import Config
@@ -50,6 +52,28 @@ def test_every_call_is_shown_twice_the_same_and_nothing_is_written(
     assert train(debugging(tiny_config(), debug_first_n_tasks=3, debug_vllm_seed=1)) == 0
     assert capfd.readouterr().out != shown
     assert not (tmp_path / "run").exists()
+
+
+def test_tasks_that_a_model_writes_are_written_before_they_are_shown(
+    tiny_config: TinyConfig,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "notes.md").write_text("Ada was born in 1815.")
+    generation = {
+        "document_reader": {"document_path": [str(tmp_path / "notes.md")]},
+        "task_num": 1,
+        "deduplication_filter": {"enabled": False},
+    }
+    reader = {"type": "data_generation", "data_generation": generation}
+    reply = said(json.dumps({"tasks": [{"question": "Born?", "answer": "1815"}]}))
+    with serving(lambda body, key: reply) as fake:
+        monkeypatch.setenv("OPENAI_BASE_URL", fake.base_url)
+        assert train(debugging(tiny_config(task_reader=reader))) == 0
+    shown = capfd.readouterr().out
+    assert shown.startswith("[ajet] qwen-long writes 1 questions from piece 1 of ")
+    assert "--- prompt, 8 tokens\n<|user|>Born?<|end|>" in shown
 
 
 def test_what_the_judge_raises_is_shown_with_its_line(

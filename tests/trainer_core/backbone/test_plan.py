@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from tests.trainer_core.backbone.test_process import start
 from trainer_core.backbone.plan import Plan, make_plan, told
 from trainer_core.config.schema import Config
-from trainer_core.engine.memory import ModelShape, decoder_shape, shape_of_folder
+from trainer_core.engine.shape import ModelShape, decoder_shape, shape_of_folder
 from trainer_core.engine.tiny_model import TinyModel, make_model, make_tokenizer
 from trainer_core.types import DataError
 
@@ -189,6 +189,22 @@ def test_a_saved_data_set_is_counted_and_its_splits_are_known(tmp_path: Path) ->
     assert (plan.schedule.training_tasks, plan.schedule.steps_per_epoch, plan.validation_tasks) == (70, 2, 9)
     with pytest.raises(DataError, match="no split 'validation'; it has train, test"):
         plan_of({"task_reader": {"huggingface_dat_repo": repo | {"validation_split": "validation"}}} | judge)
+
+
+def test_tasks_that_a_model_will_write_are_counted_without_asking_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("Ada was born in 1815.")
+    generation = {"document_reader": {"document_path": [str(tmp_path / "notes.md")]}, "task_num": 100}
+    reader = {"type": "data_generation", "data_generation": generation}
+    ajet = {"task_reader": reader, "model": {"path": "tiny"}}
+    plan = plan_of(ajet)
+    assert (plan.schedule.training_tasks, plan.schedule.steps_per_epoch, plan.validation_tasks) == (70, 2, 30)
+    assert not plan.tasks_are_written
+    line = next(told(plan, Config.model_validate({"ajet": ajet}).ajet))
+    assert line.endswith("at most 70 training tasks, 30 validation tasks; qwen-long has yet to write those "
+                         "that are not cached")  # fmt: skip
+    generation["document_reader"] = {"document_path": [str(tmp_path / "nothing.md")]}
+    with pytest.raises(DataError, match=r"cannot read .*nothing\.md"):
+        plan_of(ajet)
 
 
 def test_a_data_set_in_the_cache_of_the_hub_is_counted(

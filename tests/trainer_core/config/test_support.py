@@ -31,9 +31,13 @@ def test_a_plain_config_has_nothing_to_report() -> None:
         ("opd", {"opd": {"anything": 1}}),
         (
             "task_reader.type",
-            {"task_reader": {"type": "env_service"}, "task_judge": {"judge_type": "exact_match"}},
+            {"task_reader": {"type": "deep_finance"}, "task_judge": {"judge_type": "exact_match"}},
         ),
         ("task_judge.judge_type", {"task_judge": {"judge_type": "environment"}}),
+        (
+            "task_reader.data_generation.query_reader.type",
+            {"task_reader": {"type": "builtin", "data_generation": {"query_reader": {"type": "builtin"}}}},
+        ),
         (
             "task_judge.rubrics_auto_grader.input_data_type",
             {"task_judge": {"rubrics_auto_grader": {"input_data_type": "env_service"}}},

@@ -1,0 +1,73 @@
+"""Where environments are played in tests: a server in a thread, and a rollout whose model says what it is
+told to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from tests.trainer_core.gateway.fake import FakeEngine, says
+from trainer_core.engine.tiny_model import make_tokenizer
+from trainer_core.gateway import Gateway
+from trainer_core.rollout.abnormal import AbnormalAnswers
+from trainer_core.rollout.workflow_rollout import EpisodeLimits, WorkflowRollout
+from trainer_core.types import Episode, Sampling, Task
+from trainer_core.workflow.workflow import load_workflow
+
+
+def interpreter(variable: str) -> str:
+    """An interpreter with other people's packages, which `make environments` installs."""
+    python = os.environ.get(variable)
+    if not python:
+        pytest.skip(f"needs {variable}; `make test-environments` sets it")
+    return python
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """An ASGI application on a free port, in a thread; its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, interface="asgi3", log_config=None, ws="none"))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    while not server.started:
+        time.sleep(0.002)
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def free_address() -> str:
+    """Where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def played(workflow: str, *tasks: Task, saying: list[str], **limits: Any) -> tuple[list[Episode], list[str]]:
+    """An episode of each task, one after the other, with the workflow that `workflow` names; and what the
+    model was asked, as text."""
+    tokenizer: Any = make_tokenizer()
+    engine = FakeEngine(says(tokenizer, *saying), tokenizer.eos_token_id)
+    settings = {"first_pause": 0.01, "timeout": 60.0, "max_env_worker": 1, **limits}
+    with Gateway(engine, tokenizer, model="tiny", max_model_len=settings.pop("context", 400)) as gateway:
+        rollout = WorkflowRollout(
+            engine,
+            gateway,
+            load_workflow(workflow),
+            None,
+            AbnormalAnswers(tokenizer, [], reward=-1.0, ends=True),
+            EpisodeLimits(40, **settings),
+        )
+        episodes = asyncio.run(rollout.run(tasks, repeats=1, sampling=Sampling(0.5), seed=9))
+    return episodes, [tokenizer.decode(request.prompt_ids) for request in engine.requests]

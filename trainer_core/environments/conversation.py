@@ -1,0 +1,58 @@
+"""An episode as one conversation: the model acts, and its environment answers, until it is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainer_core.workflow.tuner import Tuner
+
+Message = dict[str, Any]
+Act = Callable[[Message], Awaitable[tuple[list[Message], bool]]]
+"""Gets what the assistant said; gives what the environment says to it, and whether the episode is over."""
+
+_LIMITS = ("max_calls_reached", "context_length_exceeded")
+
+
+class ServiceError(Exception):
+    """The service of an environment refuses a call or answers with nonsense; names the call and its reply."""
+
+
+class ServiceOutageError(ServiceError, ConnectionError):
+    """The service is down, busy, or has been started anew: the rollout tries the episode again."""
+
+
+async def converse(tuner: Tuner, messages: list[Message], act: Act) -> None:
+    """Let the model go on with `messages`, which grow, until `act` says that it is over, or the episode has
+    made all its calls or filled the model's context."""
+    import openai
+
+    client = tuner.as_raw_openai_sdk_client()
+    is_over = False
+    while not is_over:
+        try:
+            answer = await client.chat.completions.create(model=tuner.model, messages=messages)  # type: ignore[arg-type]
+        except openai.BadRequestError as error:
+            if error.code not in _LIMITS:
+                raise
+            return
+        said = {"content": "", **answer.choices[0].message.model_dump(exclude_none=True)}
+        seen, is_over = await act(said)
+        messages += [said, *seen]
+
+
+def finite(value: object, what: str) -> float:
+    """A reward or score that came as JSON.
+
+    Raises:
+        ServiceError: it is no number, or not a finite one.
+    """
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ServiceError(f"{what} is {str(value)[:80]}, not a finite number")
+    return number
