@@ -15,7 +15,7 @@ from trainer_core.config.load import load_config
 BLUEPRINTS = Path(__file__).parents[3] / "blueprints"
 
 
-@pytest.mark.parametrize("name", ["frozen_lake"])
+@pytest.mark.parametrize("name", ["frozen_lake", "guessing_game"])
 def test_two_steps(
     name: str, tmp_path: Path, private_surroundings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
