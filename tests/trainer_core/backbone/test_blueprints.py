@@ -23,8 +23,11 @@ def test_two_steps(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rows: list[list[dict[str, Any]]] = []
     for again in range(2):
-        changes = ("total_training_steps=2", "test_freq=2", "val_pass_n=8")
-        overrides = [f"ajet.trainer_common.{change}" for change in changes]
+        smaller = ("model.warmup.max_steps=30", "rollout.num_repeat=8", "data.train_batch_size=6")
+        shorter = ("total_training_steps=2", "test_freq=2", "val_pass_n=2")
+        overrides = [
+            f"ajet.{change}" for change in (*smaller, *(f"trainer_common.{each}" for each in shorter))
+        ]
         loaded = load_config(
             Path("config.yaml"), now=datetime.now(UTC), overrides=overrides, exp_dir=f"{tmp_path}/{again}"
         )
