@@ -141,7 +141,8 @@ def test_what_counts_as_honoured_is_read_somewhere() -> None:
     source = "".join(file.read_text(encoding="utf-8") for file in files)
     honoured = [key for key in all_keys().values() if not key.is_section and note(key) == "honoured"]
     unread = {key.path for key in honoured if not re.search(rf"\.{key.name}\b", source)}
-    assert unread <= with_one_legal_value
+    handed_over = {path for path in unread if path.startswith("ajet.model.tiny.")}  # `TinyModel(**…)`
+    assert unread - handed_over <= with_one_legal_value
 
 
 def test_note_tells_what_local_takes() -> None:
