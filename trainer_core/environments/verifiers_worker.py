@@ -267,6 +267,9 @@ def end_with_input() -> None:
     """When the trainer is gone, let the environment clean up, then end all that was started here."""
     while os.read(0, 4096):
         pass
+    with contextlib.suppress(OSError):  # a trainer that was killed leaves the socket's folder behind
+        Path(sys.argv[1]).unlink(missing_ok=True)
+        Path(sys.argv[1]).parent.rmdir()
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(_GRACE_S)
     os.killpg(0, signal.SIGKILL)
