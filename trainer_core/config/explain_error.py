@@ -30,9 +30,13 @@ def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
         nested = "Write one name per line, each indented below the one before."
         fix = nested if key in all_keys() else suggestion(key)
         return [Problem("is not a key of the trainer.", fix, layered.where(location), key)]
+    whole = location
     while ".".join(location) not in all_keys():  # it ends with indices of a list and branches of a union
         location = location[:-1]
-    found = all_keys()[".".join(location)]
+    found, (item, *inside) = all_keys()[".".join(location)], (*whole[len(location) :], "")
+    if item.isdigit() and inside[:-1]:  # a key of a mapping in a list
+        key, why = f"{found.path}[{item}].{'.'.join(inside[:-1])}", details["msg"]
+        return [Problem(f"{why[0].lower()}{why[1:]}.", "", layered.where(location), key)]
     return [
         layered.problem(found.path, f"must be {_expected(found)}.", _mend(found, layered.value(location)))
     ]

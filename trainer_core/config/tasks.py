@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from trainer_core.config.section import Fraction, NotNegative, OpenMapping, Positive, Section, key, section
 
 ReaderType = Literal[
@@ -125,7 +127,9 @@ class BuiltinTasks(Section):
 class VerifiersEnvironment(Section):
     """An environment of verifiers."""
 
-    package: str = key("", "The task set or environment, by the name it is installed under.", min_length=1)
+    package: str = Field(
+        description="The task set or environment, by the name it is installed under.", min_length=1
+    )
     python: str = key("python", "The interpreter that has it.")
     arguments: OpenMapping = section(dict, "Its own; of `verifiers.v1` those of `env`.")
     training_arguments: OpenMapping = section(dict, "Stronger than `arguments`, for training.")
