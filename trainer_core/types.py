@@ -27,6 +27,19 @@ class DataError(TrainingError):
     """A data set cannot be read; the message names the file and line, or the key in the config."""
 
 
+LARGEST_REWARD = 1e15
+"""Above it, what float32 computes of rewards overflows."""
+
+
+def check_reward(reward: float, what: str) -> None:
+    """
+    Raises:
+        ValueError: a reward or score that nothing can be computed with.
+    """
+    if not abs(reward) <= LARGEST_REWARD:
+        raise ValueError(f"{what} {reward!s:.20}, not a finite number of at most {LARGEST_REWARD:g}")
+
+
 @dataclass(frozen=True)
 class Task:
     """One item of the data set."""

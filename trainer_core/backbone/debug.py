@@ -20,9 +20,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from trainer_core.backbone import local
-from trainer_core.backbone.rollouts import open_rollout, users_code
+from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.run import set_up_libraries
 from trainer_core.backbone.seeds import derive_seed
+from trainer_core.backbone.users_code import users_code
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.tasks.reader import read_tasks

@@ -1,4 +1,5 @@
-"""What a run would do, for `ajet --dry-run`: the data is opened, steps are counted, memory is estimated.
+"""What a run would do, for `ajet --dry-run`: data is opened, the user's code is loaded, steps are counted,
+memory is estimated.
 
 Nothing here imports torch, transformers or datasets, or asks the network.
 """
@@ -17,6 +18,7 @@ import psutil
 
 from trainer_core.backbone.memory import estimate
 from trainer_core.backbone.schedule import Schedule, doubts, schedule, validates
+from trainer_core.backbone.users_code import users_code
 from trainer_core.config.problems import Finding
 from trainer_core.config.schema import Ajet
 from trainer_core.config.section import path_of
@@ -59,6 +61,7 @@ def make_plan(ajet: Ajet) -> Plan:
         DataError: the training could not start with this data.
         TrainingError: it could not for another reason.
     """
+    users_code(ajet, None)
     tasks, (training, validation, are_written) = None, _counted(ajet)
     if ajet.task_reader.type not in ("huggingface_dat_repo", "data_generation"):
         with TemporaryDirectory() as folder:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from trainer_core.backbone.schedule import longest_response
 from trainer_core.engine.protocols import Engines
 from trainer_core.gateway import Gateway
-from trainer_core.judge.choose import is_named, make_judge
 from trainer_core.judge.judge import Judge
 from trainer_core.rollout.abnormal import AbnormalAnswers
 from trainer_core.rollout.execution import in_caller, in_one_loop, in_process, in_thread
@@ -18,24 +17,10 @@ from trainer_core.rollout.protocol import Rollout
 from trainer_core.rollout.single_turn import SingleTurnRollout
 from trainer_core.rollout.workflow_rollout import EpisodeLimits, WorkflowRollout
 from trainer_core.tasks.prompts import Prompts
-from trainer_core.workflow.workflow import LoadedWorkflow, load_workflow
+from trainer_core.workflow.workflow import LoadedWorkflow
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
-
-
-def users_code(ajet: Ajet, folder: Path | None) -> tuple[Judge | None, LoadedWorkflow | None]:
-    """The judge, None where the workflow alone gives rewards, and the workflow, None where the config names
-    none. `folder`: where a judge keeps what a resumed run has to find again.
-
-    Raises:
-        TrainingError: one of them cannot be loaded.
-    """
-    settings, named = ajet.task_judge, ajet.rollout.user_workflow
-    judge = None
-    if named is None or settings.judge_type != "customized_protocol" or is_named(settings):
-        judge = make_judge(settings, own_thread=ajet.backbone != "debug", folder=folder)
-    return judge, None if named is None else load_workflow(named)
 
 
 def open_rollout(

@@ -17,8 +17,9 @@ import transformers
 from trainer_core.algorithm.correction import Correction
 from trainer_core.backbone import local
 from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
-from trainer_core.backbone.rollouts import open_rollout, users_code
+from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
+from trainer_core.backbone.users_code import users_code
 from trainer_core.config.load import resolved_yaml
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.records.recorder import Recorder
@@ -64,6 +65,7 @@ class Run:
         common, folder = ajet.trainer_common, Path(ajet.experiment_dir)
         set_up_libraries(common.num_threads, common.seed)
 
+        judge, workflow = users_code(ajet, folder)
         environments = closing.enter_context(VerifiersEnvironments(ajet.task_reader.environments, folder))
         tasks = read_tasks(
             ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point
@@ -81,7 +83,6 @@ class Run:
         for doubt in doubts(ajet, planned, tasks):
             say(f"warning: {doubt}")
 
-        judge, workflow = users_code(ajet, folder)
         self.tokenizer = local.read_tokenizer(ajet)
         prompts = Prompts(self.tokenizer, ajet.data.max_prompt_length)
         longest = prompts.longest((*tasks.training, *tasks.validation)) if workflow is None else 0

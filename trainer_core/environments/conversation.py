@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+
+from trainer_core.types import check_reward
 
 if TYPE_CHECKING:
     from trainer_core.workflow.tuner import Tuner
@@ -49,10 +50,10 @@ def finite(value: object, what: str) -> float:
     Raises:
         ServiceError: it is no number, or not a finite one.
     """
-    try:
-        number = float(value) if isinstance(value, int | float) else math.nan
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
+    if not isinstance(value, int | float):
         raise ServiceError(f"{what} is {str(value)[:80]}, not a finite number")
-    return number
+    try:
+        check_reward(value, f"{what} is")
+    except ValueError as error:
+        raise ServiceError(str(error)) from None
+    return float(value)

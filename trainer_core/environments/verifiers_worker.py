@@ -63,17 +63,25 @@ class V1:
     """A task set with its agents, as `verifiers.v1` describes them; the arguments are those of its `env`."""
 
     def __init__(self, package: str, arguments: Mapping[str, Any]) -> None:
+        from pydantic import ValidationError
         from verifiers.v1.configs.agent import AgentConfig, agent_config_fields
         from verifiers.v1.utils.loaders import env_config_type, load_environment, resolve_env_config
 
         config = copy.deepcopy(dict(arguments))
-        config["taskset"] = {"id": package, **config.get("taskset", {})}
+        taskset = config.get("taskset", {})
+        if not isinstance(taskset, dict):
+            raise FailedError(f"arguments.taskset: must be a mapping, not {taskset!r}")
+        config["taskset"] = {"id": package, **taskset}
         kind = env_config_type(config["taskset"]["id"], config.get("id", ""))
         for name, field in kind.model_fields.items():
             role = field.default
             if isinstance(role, AgentConfig) and "runtime" not in role.model_fields_set:  # else: in a cloud
                 config[name] = {"runtime": {"type": "subprocess"}, **(config.get(name) or {})}
-        self._env = load_environment(resolve_env_config(config))
+        try:
+            self._env = load_environment(resolve_env_config(config))
+        except ValidationError as error:
+            found = (".".join(map(str, each["loc"])) + ": " + each["msg"] for each in error.errors())
+            raise FailedError("arguments." + "; arguments.".join(found)) from error
         self._roles = agent_config_fields(self._env.config)
         self.agents = [name for name, spec in self._roles.items() if spec.client is None]
         if not self.agents:

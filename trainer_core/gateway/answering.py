@@ -224,8 +224,11 @@ class Answerer:
             said = self._format.parse(ids, prompt, ask.tools, is_whole=is_whole)
         else:
             said = Said(self._tokenizer.decode(list(ids), skip_special_tokens=True))
-        ends = [place for stop in ask.stop if (place := said.content.find(stop)) >= 0]
-        return replace(said, content=said.content[: min(ends)]) if ends else said
+        ends = [(place, stop) for stop in ask.stop if (place := said.content.find(stop)) >= 0]
+        if not ends:
+            return said
+        place, stop = min(ends)
+        return replace(said, content=said.content[:place], cut_at=stop)
 
 
 class _Reader:

@@ -94,6 +94,8 @@ class Said:
     content: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    cut_at: str | None = None
+    """The stop text before which it ends."""
 
     def message(self) -> Message:
         """As the conversation's next message, in OpenAI's chat form."""

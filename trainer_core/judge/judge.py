@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from trainer_core.types import DataError, Episode, StopReason, Task, TrainingError
+from trainer_core.types import DataError, Episode, StopReason, Task, TrainingError, check_reward
 from trainer_core.user_code import load_named
 
 if TYPE_CHECKING:
@@ -187,9 +186,10 @@ async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[
         count = f"{len(earned)} scores for {len(whole)} episodes of {where}"
         raise TrainingError(f"judge {name} gave {count}; {form}")
     for each in earned:
-        if not math.isfinite(each["reward"]):
-            found = f"the reward {each['reward']}; it must be a finite number"
-            raise TrainingError(f"judge {name} gave {where} {found}")
+        try:
+            check_reward(each["reward"], "the reward")
+        except ValueError as error:
+            raise TrainingError(f"judge {name} gave {where} {error}") from None
     left = iter(earned)
     return [episode if episode.error is not None else replace(episode, **next(left)) for episode in episodes]
 

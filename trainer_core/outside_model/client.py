@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -119,7 +120,10 @@ class OutsideModel:
                 )
                 if len(reply.data) != len(some):
                     raise _UnusableError(f"{len(reply.data)} embeddings for {len(some)} texts")
-                return [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
+                made = [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
+                if not all(math.isfinite(math.hypot(*vector)) for vector in made):
+                    raise _UnusableError("an embedding that is not of finite numbers")
+                return made
 
             return await self._persist(call)
 

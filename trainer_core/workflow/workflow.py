@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trainer_core.types import Task, TrainingError
+from trainer_core.types import Task, TrainingError, check_reward
 from trainer_core.user_code import load_named
 
 if TYPE_CHECKING:
@@ -140,8 +139,8 @@ def output_of(returned: object) -> WorkflowOutput:
     except (TypeError, ValueError):
         told = f"reward {output.reward!r}, log_metrics {output.log_metrics!r}"
         raise TypeError(f"{told}: not numbers; {form}") from None
-    if reward is not None and not math.isfinite(reward):
-        raise ValueError(f"the reward is {reward}; it must be a finite number")
+    if reward is not None:
+        check_reward(reward, "the reward is")
     return replace(output, reward=reward, log_metrics=metrics)
 
 

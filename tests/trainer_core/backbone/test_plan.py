@@ -15,7 +15,7 @@ from trainer_core.backbone.plan import Plan, make_plan, told
 from trainer_core.config.schema import Config
 from trainer_core.engine.shape import ModelShape, decoder_shape, shape_of_folder
 from trainer_core.engine.tiny_model import TinyModel, make_model, make_tokenizer
-from trainer_core.types import DataError
+from trainer_core.types import DataError, TrainingError
 
 TinyConfig = Callable[..., Config]
 
@@ -98,6 +98,15 @@ def test_a_config_json_that_says_nothing_gives_no_estimate(text: str, tmp_path: 
         {"ajet": {"model": {"path": str(tmp_path)}, "task_reader": {"type": "builtin"}}}
     )
     assert any("not estimated" in line for line in told(make_plan(config.ajet), config.ajet))
+
+
+@pytest.mark.parametrize("where", ["user_workflow", "judge_protocol"])
+def test_code_of_the_users_is_loaded(where: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class Mine: pass\n")
+    named = {where: f"{tmp_path / 'mine.py'}->Yours"}
+    key = "rollout" if where == "user_workflow" else "task_judge"
+    with pytest.raises(TrainingError, match=f"{where}: .*mine.py has no class 'Yours'; it has Mine"):
+        plan_of({key: named})
 
 
 def test_the_largest_part_is_named_first() -> None:

@@ -172,6 +172,11 @@ def test_a_task_set_without_end_is_read_and_played(v1: str, here: Path) -> None:
     with started(here, {"package": "endless", "python": v1}) as environments:
         with pytest.raises(TrainingError, match=r"at its start:\n    this task set has no end: set num_tr"):
             environments.tasks()
+    with started(here, {"package": "endless", "python": v1, "arguments": {"taskset": {"foo": 1}}}) as wrong:
+        with pytest.raises(
+            TrainingError, match=r"\n    arguments\.taskset\.foo: Extra inputs are not permitted$"
+        ):
+            wrong.tasks()
 
 
 def test_agents_are_told_apart_and_only_those_train_that_the_environment_trains(v1: str, here: Path) -> None:

@@ -289,6 +289,9 @@ def test_stop_texts(serve: Serve, engine: FakeEngine) -> None:
     answer = ask(gateway, an_episode(gateway).key(), body)
     assert answer.json()["choices"][0]["message"]["content"] == "hello "
     assert engine.requests[-1].stop_texts == ("the", "zzz")
+    message = {"max_tokens": 99, "messages": HI, "stop_sequences": ["zzz", "the"]}
+    answer = ask(gateway, an_episode(gateway).key(), message, "/v1/messages")
+    assert answer.json()["stop_reason"] == "stop_sequence" and answer.json()["stop_sequence"] == "the"
     assert spoken(ask(gateway, an_episode(gateway).key(), body | {"stream": True}).text) == "hello "
 
 

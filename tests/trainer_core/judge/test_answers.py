@@ -191,7 +191,7 @@ def test_a_reward_that_is_no_number_names_the_task(value: Any) -> None:
         brought(value, judge_type="environment")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e308])
 def test_a_reward_that_is_not_finite_names_the_task(value: float) -> None:
     with pytest.raises(TrainingError, match="judge environment gave task 't' the reward"):
         brought(value, judge_type="environment")

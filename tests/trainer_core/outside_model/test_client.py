@@ -151,15 +151,21 @@ def test_requests_at_once_are_bounded() -> None:
     assert most == 2 and len(fake.asked) == 6
 
 
-def test_embeddings_come_in_the_order_of_the_texts() -> None:
-    def vectors(body: dict[str, Any], key: str) -> Delivery:
-        data = [
-            {"object": "embedding", "index": index, "embedding": [float(text)]}
-            for index, text in enumerate(body["input"])
-        ]
-        reply = {"object": "list", "model": "fake", "data": data[::-1], "usage": {}}
-        return Delivery(frames=(json.dumps(reply).encode(),))
+def vectors(body: dict[str, Any], key: str) -> Delivery:
+    data = [
+        {"object": "embedding", "index": index, "embedding": [float(text)]}
+        for index, text in enumerate(body["input"])
+    ]
+    reply = {"object": "list", "model": "fake", "data": data[::-1], "usage": {}}
+    return Delivery(frames=(json.dumps(reply).encode(),))
 
+
+def test_embeddings_that_are_not_finite_are_none() -> None:
+    with serving(vectors) as fake, pytest.raises(TrainingError, match="not of finite numbers"):
+        asyncio.run(fake.model().embed(["1", "nan"]))
+
+
+def test_embeddings_come_in_the_order_of_the_texts() -> None:
     with serving(vectors) as fake:
         found = asyncio.run(fake.model().embed([str(number) for number in range(23)]))
     assert found == [[float(number)] for number in range(23)]

@@ -60,7 +60,7 @@ class Messages(Dialect):
             blocks.append({"type": "text", "text": said.content})
         for call in said.tool_calls:
             blocks.append({**_tool_use(call), "input": json.loads(call.arguments)})
-        ended = {"stop_reason": _stop_reason(answer.choices[0]), "usage": _usage(answer)}
+        ended = {**_stop(answer.choices[0]), "usage": _usage(answer)}
         return {**self._head(), "content": blocks, **ended, **self.ids(answer)}
 
     def begin(self) -> bytes:
@@ -97,8 +97,7 @@ class Messages(Dialect):
             parts += self._write(call.id, _tool_use(call), delta)
         if not self._writing:
             parts += self._write("text", {"type": "text", "text": ""}, None)
-        stop: dict[str, Any] = {"stop_reason": _stop_reason(answer.choices[0]), "stop_sequence": None}
-        last = {"type": "message_delta", "delta": stop, "usage": _usage(answer)}
+        last = {"type": "message_delta", "delta": _stop(answer.choices[0]), "usage": _usage(answer)}
         return parts + self._stop() + event(last) + event({"type": "message_stop"})
 
 
@@ -117,10 +116,12 @@ def _usage(answer: Answer) -> dict[str, int]:
     return {"input_tokens": answer.prompt_tokens, "output_tokens": answer.completion_tokens}
 
 
-def _stop_reason(choice: Choice) -> str:
-    if choice.finish == "length":
-        return "max_tokens"
-    return "tool_use" if choice.said.tool_calls else "end_turn"
+def _stop(choice: Choice) -> dict[str, str | None]:
+    said = choice.said
+    if said.cut_at is not None:
+        return {"stop_reason": "stop_sequence", "stop_sequence": said.cut_at}
+    ended = "tool_use" if said.tool_calls else "end_turn"
+    return {"stop_reason": "max_tokens" if choice.finish == "length" else ended, "stop_sequence": None}
 
 
 def _read_message(message: Mapping[str, Any], where: str) -> list[Message]:
