@@ -18,7 +18,6 @@ import psutil
 
 from trainer_core.backbone.memory import estimate
 from trainer_core.backbone.schedule import Schedule, doubts, schedule, validates
-from trainer_core.backbone.users_code import users_code
 from trainer_core.config.problems import Finding
 from trainer_core.config.schema import Ajet
 from trainer_core.config.section import path_of
@@ -61,7 +60,10 @@ def make_plan(ajet: Ajet) -> Plan:
         DataError: the training could not start with this data.
         TrainingError: it could not for another reason.
     """
-    users_code(ajet, None)
+    if ajet.rollout.user_workflow is not None or ajet.task_judge.judge_type == "customized_protocol":
+        from trainer_core.backbone.users_code import users_code
+
+        users_code(ajet, None)
     tasks, (training, validation, are_written) = None, _counted(ajet)
     if ajet.task_reader.type not in ("huggingface_dat_repo", "data_generation"):
         with TemporaryDirectory() as folder:
