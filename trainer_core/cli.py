@@ -20,6 +20,7 @@ from trainer_core.backbone.process import tune_process
 from trainer_core.config import ConfigError, Loaded, Problem, load_config, resolved_yaml
 from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
 from trainer_core.config.support import note
+from trainer_core.config.verl import targets
 from trainer_core.types import DataError, TrainingError
 from trainer_core.workflow.example import write_example
 
@@ -42,12 +43,23 @@ def ajet(
     conf: Annotated[Path | None, typer.Option("--conf", help="The config file.")] = None,
     backbone: Annotated[
         str | None,
-        typer.Option("--backbone", help="What trains; stronger than the file. This version: local, debug."),
+        typer.Option(
+            "--backbone", help="What trains; stronger than the file. This version: local, verl, debug."
+        ),
     ] = None,
     exp_dir: Annotated[
         str | None,
         typer.Option("--exp-dir", help="Write to EXP_DIR/{experiment_name}. [default: ./launcher_record]"),
     ] = None,
+    with_ray: Annotated[
+        bool, typer.Option("--with-ray", help="Run verl's workers on a Ray that is started here.")
+    ] = False,
+    with_ray_cluster: Annotated[
+        bool,
+        typer.Option(
+            "--with-ray-cluster", help="Run them on the Ray cluster at RAY_ADDRESS. [default: auto]"
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -71,9 +83,12 @@ def ajet(
         raise typer.Exit(_explain(explain, as_json))
     if conf is None:
         raise typer.BadParameter("name a config file, such as --conf config.yaml", param_hint="--conf")
+    if with_ray and with_ray_cluster:
+        raise typer.BadParameter("start a Ray or use a cluster, not both", param_hint="--with-ray-cluster")
+    ray = "local" if with_ray else "cluster" if with_ray_cluster else None
     try:
         loaded = load_config(
-            conf, now=datetime.now(), overrides=settings or (), backbone=backbone, exp_dir=exp_dir
+            conf, now=datetime.now(), overrides=settings or (), backbone=backbone, ray=ray, exp_dir=exp_dir
         )
     except ConfigError as error:
         _print_problems(error.problems, as_json)
@@ -115,8 +130,11 @@ def _echo(kind: str, problems: Iterable[Problem]) -> None:
 def _dry_run(loaded: Loaded, as_json: bool) -> int:
     """Print the config in full and, as comments behind it, what the run would do."""
     ajet = loaded.config.ajet
+    in_verl: dict[str, Any] = {}
     try:
         plan = make_plan(ajet)
+        if ajet.backbone == "verl":
+            in_verl = _imported("trainer_core.backbone.verl").look(loaded.config)
     except TrainingError as error:
         stage = "data" if isinstance(error, DataError) else "config"
         _print_problems([Problem(f"{error}.", "", loaded.name)], as_json, stage)
@@ -127,6 +145,7 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
             "ok": True,
             "config": loaded.config.model_dump(mode="json"),
             "plan": plan.as_json(),
+            "verl": in_verl,
             "warnings": [warning.as_json() for warning in warnings],
         }
         typer.echo(json.dumps(answer, ensure_ascii=False))
@@ -134,6 +153,9 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
     _echo("warning", warnings)
     typer.echo(resolved_yaml(loaded.config), nl=False)
     typer.echo("".join(f"\n# {line}" for line in told(plan, ajet)))
+    typer.echo(
+        "".join(f"# in verl     {path}: {json.dumps(value)}\n" for path, value in in_verl.items()), nl=False
+    )
     return 0
 
 
@@ -151,6 +173,7 @@ def _explain(pattern: str, as_json: bool) -> int:
                 "default": key.default,
                 "description": key.description,
                 "local": None if key.is_section else note(key),
+                "verl": targets(key.path),
             }
             for key in keys
         ]
@@ -164,6 +187,7 @@ def _as_text(key: Key) -> str:
     lines = [key.path, f"  {key.description}"]
     if not key.is_section:
         lines += [f"  allowed  {key.type}", f"  default  {shown_default(key)}", f"  on local {note(key)}"]
+        lines += [f"  in verl  {target}" for target in targets(key.path)]
     return "\n".join(lines)
 
 

@@ -111,6 +111,7 @@ def test_explain_one_key_and_a_pattern() -> None:
         "  allowed  number > 0",
         "  default  1e-06",
         "  on local honoured",
+        "  in verl  actor_rollout_ref.actor.optim.lr",
     ]
     many = json.loads(ajet("--explain", "ajet.data.*", "--json").stdout)
     assert [key["key"].rpartition(".")[2] for key in many] == [

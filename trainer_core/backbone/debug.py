@@ -30,23 +30,23 @@ from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import Episode, Sampling, TaskSplits, TrainingError
 
 if TYPE_CHECKING:
-    from trainer_core.config.schema import Ajet
+    from trainer_core.config.schema import Config
 
 _SHOWN_TOKENS = 100
 _LEFT = 130
 
 
-def debug(ajet: Ajet) -> int:
+def debug(config: Config) -> int:
     """Play the first tasks; the exit status: 1 when the user's code or the data failed, 130 when a person
     left the debugger or pressed Ctrl-C."""
+    ajet = config.ajet
     signal.signal(signal.SIGINT, _interrupt)  # asyncio would replace Python's own, and the debugger needs one
     try:
-        with TemporaryDirectory() as folder:
-            with VerifiersEnvironments(ajet.task_reader.environments, Path(folder)) as environments:
-                tasks = read_tasks(
-                    ajet.task_reader, environments, validates=ajet.trainer_common.val_only, say=_progress
-                )
-                asyncio.run(_play(ajet, tasks))
+        with TemporaryDirectory() as folder, ExitStack() as closing:
+            settings = ajet.task_reader
+            environments = closing.enter_context(VerifiersEnvironments(settings.environments, Path(folder)))
+            tasks = read_tasks(settings, environments, validates=ajet.trainer_common.val_only, say=_progress)
+            asyncio.run(_play(config, tasks, closing))
     except KeyboardInterrupt:
         _say("[ajet] interrupted")
         return _LEFT
@@ -61,29 +61,26 @@ def debug(ajet: Ajet) -> int:
     return 0
 
 
-async def _play(ajet: Ajet, splits: TaskSplits) -> None:
-    common, settings, repeats = ajet.trainer_common, ajet.debug, ajet.rollout.num_repeat
+async def _play(config: Config, splits: TaskSplits, closing: ExitStack) -> None:
+    ajet, common, settings = config.ajet, config.ajet.trainer_common, config.ajet.debug
+    repeats = ajet.rollout.num_repeat
     set_up_libraries(common.num_threads, common.seed)
     tasks = (splits.training or splits.validation)[: settings.debug_first_n_tasks]
     judge, workflow = users_code(ajet, None)
     tokenizer = local.read_tokenizer(ajet)
     # nothing waits for a safe point here: Ctrl-C acts at once
-    engines = local.make_engines(ajet, splits, say=_progress, safe_point=lambda: None)
+    engines = local.make_engines(config, splits, closing, say=_progress, safe_point=lambda: None)
     shown: Any = ShownCalls(engines.inference, tokenizer)
     sampling = Sampling(ajet.rollout.temperature, ajet.rollout.top_p, ajet.rollout.top_k)
     _say(f"[ajet] debug: {len(tasks)} tasks, {repeats} answers each; nothing is trained or written")
-    closing = ExitStack()
-    try:
-        playing = replace(engines, inference=shown)
-        rollout = open_rollout(ajet, playing, tokenizer, judge, workflow, closing, say=_say)
+    with ExitStack() as playing:
+        seen = replace(engines, inference=shown)
+        rollout = open_rollout(ajet, seen, tokenizer, judge, workflow, playing, say=_say)
         for number, task in enumerate(tasks, 1):
             _say(f"\n=== task {task.task_id} ({number} of {len(tasks)})")
             seed = derive_seed(settings.debug_vllm_seed, "rollout", number)
             for episode in await rollout.run([task], repeats=repeats, sampling=sampling, seed=seed):
                 _say(f"--- answer {episode.repeat + 1}: {_outcome(episode)}")
-    finally:
-        closing.close()
-        await engines.inference.close()
 
 
 class ShownCalls:

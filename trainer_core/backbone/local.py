@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trainer_core.backbone.inference import closes, on_transformers, on_vllm
 from trainer_core.backbone.seeds import derive_seed
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.section import path_of
-from trainer_core.engine.local_inference import LocalInference
 from trainer_core.engine.local_training import LocalTraining
 from trainer_core.engine.protocols import Engines
 from trainer_core.engine.start_model import (
@@ -27,7 +28,7 @@ from trainer_core.engine.tiny_model import TinyModel, make_tokenizer
 from trainer_core.types import TaskSplits, TrainingError
 
 if TYPE_CHECKING:
-    from trainer_core.config.schema import Ajet
+    from trainer_core.config.schema import Ajet, Config
 
 
 def read_tokenizer(ajet: Ajet) -> Any:
@@ -36,17 +37,23 @@ def read_tokenizer(ajet: Ajet) -> Any:
 
 
 def make_engines(
-    ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
+    config: Config,
+    tasks: TaskSplits,
+    closing: ExitStack,
+    *,
+    say: Callable[[str], None],
+    safe_point: Callable[[], None],
 ) -> Engines:
-    """Engines on the start model; the reference is a copy of the model as it is now.
+    """Engines on the start model; the reference is a copy of the model as it is now. `closing` ends them.
 
     Raises:
         TrainingError: there is no such model or device, or the model does not fit.
     """
-    common, optim, rollout = ajet.trainer_common, ajet.trainer_common.optim, ajet.rollout
+    ajet, common, rollout = config.ajet, config.ajet.trainer_common, config.ajet.rollout
+    optim = common.optim
     if common.device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("ajet.trainer_common.device: torch sees no GPU here. Write cpu, or leave it out")
-    start = _start_model(ajet, tasks, say=say, safe_point=safe_point)
+    start = start_model(ajet, tasks, say=say, safe_point=safe_point)
     digest, parameters = weights_digest(start.model), start.model.num_parameters()
     lora = ajet.lora if ajet.lora.lora_rank else None
     needs_copy = lora is None and (common.use_kl_loss or common.algorithm.use_kl_in_reward)
@@ -64,15 +71,13 @@ def make_engines(
         lora=lora,
         lora_seed=derive_seed(common.seed, "lora", 0),
     )
-    samples_apart = common.one_step_off_policy  # while the weights are trained, so that it needs its own
-    inference = LocalInference(
-        copy.deepcopy(start.model) if samples_apart else start.model,
-        start.tokenizer,
-        deterministic=rollout.deterministic,
-        cache_bytes=rollout.kv_cache_memory_bytes,
-        max_length=rollout.max_model_len,
-        source=start.model if samples_apart else None,
-    )
+    if rollout.inference == "vllm":
+        inference = on_vllm(ajet, start.folder, training.export, closing, say=say)
+    elif common.one_step_off_policy:  # it samples while the weights are trained, so that it needs its own
+        inference = on_transformers(ajet, copy.deepcopy(start.model), start.tokenizer, start.model.state_dict)
+    else:
+        inference = on_transformers(ajet, start.model, start.tokenizer, None)
+    closing.callback(closes(inference))
     return Engines(
         training,
         inference,
@@ -82,7 +87,16 @@ def make_engines(
     )
 
 
-def _start_model(
+def start_folder(
+    ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
+) -> str:
+    """Where the start model is, a folder or a name of the hub; a tiny one is made and put into one."""
+    if ajet.model.path != "tiny":
+        return _folder(ajet.model.path)
+    return start_model(ajet, tasks, say=say, safe_point=safe_point).folder
+
+
+def start_model(
     ajet: Ajet, tasks: TaskSplits, *, say: Callable[[str], None], safe_point: Callable[[], None]
 ) -> StartModel:
     """The model at `model.path`, or the tiny one this config describes."""

@@ -33,7 +33,7 @@ def train(config: Config) -> int:
         `train.log`), 143 after SIGTERM and 130 after SIGINT, with a checkpoint of the last finished step.
     """
     if config.ajet.backbone == "debug":
-        return debug(config.ajet)
+        return debug(config)
     folder = Path(config.ajet.experiment_dir).absolute()
     logging.getLogger("trainer_core").addHandler(logging.NullHandler())  # until there is a train.log
     with StopSignals() as stop:

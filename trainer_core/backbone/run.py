@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import importlib
 import math
 import os
 import sys
@@ -15,7 +15,6 @@ import torch
 import transformers
 
 from trainer_core.algorithm.correction import Correction
-from trainer_core.backbone import local
 from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
@@ -61,6 +60,7 @@ class Run:
             TrainingError: anything that keeps the run from starting.
         """
         self.ajet = ajet = config.ajet
+        backbone = importlib.import_module(f"trainer_core.backbone.{ajet.backbone}")
         self.say = say
         common, folder = ajet.trainer_common, Path(ajet.experiment_dir)
         set_up_libraries(common.num_threads, common.seed)
@@ -83,11 +83,10 @@ class Run:
         for doubt in doubts(ajet, planned, tasks):
             say(f"warning: {doubt}")
 
-        self.tokenizer = local.read_tokenizer(ajet)
+        self.tokenizer = backbone.read_tokenizer(ajet)
         prompts = Prompts(self.tokenizer, ajet.data.max_prompt_length)
         longest = prompts.longest((*tasks.training, *tasks.validation)) if workflow is None else 0
-        engines = local.make_engines(ajet, tasks, say=say, safe_point=safe_point)
-        closing.callback(lambda: asyncio.run(engines.inference.close()))
+        engines = backbone.make_engines(config, tasks, closing, say=say, safe_point=safe_point)
         self.training, self.inference = engines.training, engines.inference
         self.start_digest = engines.start_digest
         needed = longest + longest_response(ajet)

@@ -48,18 +48,21 @@ def load_config(
     now: datetime,
     overrides: Sequence[str] = (),
     backbone: str | None = None,
+    ray: str | None = None,
     exp_dir: str | None = None,
 ) -> Loaded:
     """Read, layer, check and complete a config.
 
     `overrides` are `key=value` words. `now` becomes part of the name of a run that has none. An `exp_dir`
-    puts the output into `{exp_dir}/{experiment_name}` whatever the file says.
+    puts the output into `{exp_dir}/{experiment_name}` whatever the file says; `backbone` and `ray` are keys.
 
     Raises ConfigError with every problem found.
     """
     layered = with_overrides(read_file(path), overrides)
     if backbone is not None:
         layered = layered.with_value(("ajet", "backbone"), backbone, COMMAND_LINE)
+    if ray is not None:
+        layered = layered.with_value(("ajet", "trainer_common", "ray"), ray, COMMAND_LINE)
     _refuse_interpolation(layered)
     layered = _with_names(layered, path, exp_dir, now)
     try:

@@ -79,6 +79,15 @@ class Rollout(
     n_vllm_engine: Positive = key(1, "Inference engines (trinity).")
     max_num_seqs: Positive = key(64, "Sequences an inference engine decodes together.")
     name: Literal["vllm", "sglang"] = key("vllm", "Inference engine on GPUs.")
+    inference: Literal["transformers", "vllm"] = key(
+        "transformers",
+        "What samples: `transformers` in the trainer's process, or a `vllm` server that it starts. "
+        "Unset: `vllm` on backbone verl.",
+    )
+    vllm_python: str | None = key(
+        None, "Interpreter that has vLLM installed. null: the trainer's own.", min_length=1
+    )
+    vllm_arguments: list[str] = section(list, "More arguments of vLLM's server, such as `--enforce-eager`.")
     gpu_memory_utilization: Fraction = key(0.85, "Share of GPU memory the inference engine takes.")
     num_repeat: Positive = key(4, "Episodes per task and update: the size of a group.")
     temperature: float = key(

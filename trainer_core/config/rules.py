@@ -154,6 +154,13 @@ def _batches(ajet: Ajet) -> Iterator[Violation]:
             "trains on answers of older weights, which has to be corrected.",
             "Set ajet.trainer_common.algorithm.rollout_is: token, and old_logprobs: recompute.",
         )
+    workers, shared = trainer.nnodes * trainer.n_gpus_per_node, trainer.ulysses_sequence_parallel_size
+    if workers % shared:
+        yield Violation(
+            "ajet.trainer_common.ulysses_sequence_parallel_size",
+            f"does not divide nnodes x n_gpus_per_node (= {workers}).",
+            f"Write a divisor of {workers}.",
+        )
     samples = ajet.data.train_batch_size * repeats
     if samples % trainer.mini_batch_num:
         yield Violation(

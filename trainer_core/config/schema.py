@@ -100,7 +100,12 @@ class Ajet(
         _set_if_unset(rollout, "max_response_length_in_one_turn", min(4096, data.max_response_length))
         _set_if_unset(rollout.val_kwargs, "temperature", 1.0 if trainer.val_pass_n > 1 else 0.0)
         _set_if_unset(rollout.val_kwargs, "do_sample", rollout.val_kwargs.temperature > 0)
-        if self.backbone in ("local", "debug"):
+        if self.backbone == "verl":
+            _set_if_unset(rollout, "inference", "vllm")
+            _set_if_unset(trainer, "device", "cuda")
+            if trainer.device == "cpu":
+                _set_if_unset(trainer, "n_gpus_per_node", 1)
+        if self.backbone != "trinity":
             _set_if_unset(rollout, "compute_madness_checklist", [])
         reader, judge = self.task_reader, self.task_judge
         if reader.type in _PLAYED_BY:

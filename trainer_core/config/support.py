@@ -36,6 +36,13 @@ class Rule:
     """None: the default."""
 
 
+_OF_VLLM = (
+    "rollout.tensor_model_parallel_size rollout.max_num_seqs rollout.gpu_memory_utilization rollout.vllm_*"
+)
+_OF_VERL = (
+    "trainer_common.nnodes trainer_common.n_gpus_per_node trainer_common.ray trainer_common.fsdp_config.* "
+    "trainer_common.ulysses_sequence_parallel_size rollout.name"
+)
 LOCAL = (
     Rule("refused", "task_reader.type", "`local` has no such reader", "Use another reader.",
          tuple(name for name in get_args(ReaderType) if name != "deep_finance")),
@@ -56,10 +63,9 @@ LOCAL = (
     Rule("ignored", "*.http_proxy_address", "`local` uses the environment's proxy", "Set HTTPS_PROXY."),
     Rule("ignored", "rollout.multi_turn.*_per_task rollout.multi_turn.expected*", "`local` trains all calls"),
     Rule("ignored", "rollout.force_disable_toolcalls", "`local` offers the model the tools an agent names"),
-    Rule("ignored", "rollout.tensor_model_parallel_size rollout.n_vllm_engine rollout.max_num_seqs "
-         "rollout.name rollout.gpu_memory_utilization trainer_common.nnodes "
-         "trainer_common.n_gpus_per_node trainer_common.fsdp_config.* "
-         "trainer_common.ulysses_sequence_parallel_size", "`local` trains in one process"),
+    Rule("ignored", _OF_VLLM, "there is no vLLM server"),
+    Rule("ignored", "rollout.n_vllm_engine", "`local` starts one server"),
+    Rule("ignored", _OF_VERL, "`local` trains in one process"),
     Rule("ignored", "rollout.chat_template_generate_prompt_type",
          "`local` takes the generation prompt from the tokenizer's chat template"),
     Rule("refused", "task_reader.data_generation.query_reader.type", "examples are in files or data sets",
@@ -90,7 +96,9 @@ DEBUG = (
 """On the engines of `local`; what is about training has no effect and is not reported."""
 _RUNNER = ("ajet.task_runner.wrapper_type", "ajet.task_runner.wrapper_multiprocessing_timeout")
 _OF_WORKFLOWS = ("ajet.rollout.max_env_worker", "ajet.rollout.multi_turn.max_steps", *_RUNNER)
-TABLES = {"local": LOCAL, "debug": DEBUG}
+VERL = tuple(rule for rule in LOCAL if rule.keys not in (_OF_VERL, "verl"))
+"""Our loop on verl's workers: what `local` does not do, the loop does not either."""
+TABLES = {"local": LOCAL, "debug": DEBUG, "verl": VERL}
 """The backbones there are; a key that no rule covers is honoured."""
 
 
@@ -120,16 +128,20 @@ def findings(config: Config) -> tuple[Finding, ...]:
     if backbone not in TABLES:
         why = "this backbone is not available in this version"
         return (Finding("ajet.backbone", backbone, "refused", why, f"Use `{'` or `'.join(TABLES)}`."),)
-    doubtful = _numbers(config.ajet) if backbone == "local" else ()
+    doubtful = () if backbone == "debug" else _numbers(config.ajet)
     alone = () if config.ajet.rollout.user_workflow else _without_workflow(config)
     return (*_from_table(config), *_start_model(config.ajet), *alone, *doubtful)
 
 
 def _from_table(config: Config) -> Iterator[Finding]:
+    backbone = config.ajet.backbone
     for key in all_keys().values():
-        rule = None if key.is_section else rule_for(key.path, config.ajet.backbone)
-        if rule is not None and (value := attrgetter(key.path)(config)) not in _taken(rule, key):
-            yield Finding(key.path, value, rule.verdict, rule.why, rule.fix)
+        rule = None if key.is_section else rule_for(key.path, backbone)
+        if rule is None or (rule.keys == _OF_VLLM and config.ajet.rollout.inference == "vllm"):
+            continue
+        if (value := attrgetter(key.path)(config)) not in _taken(rule, key):
+            why = rule.why.replace("`local`", f"`{backbone}`")
+            yield Finding(key.path, value, rule.verdict, why, rule.fix)
 
 
 def _taken(rule: Rule, key: Key) -> tuple[Any, ...]:

@@ -101,8 +101,8 @@ class TrainerCommon(
         "val_max_num_task_clip_method test_freq",
         "what is logged and saved": "save_freq max_checkpoints_to_keep save_trajectory_as_json_file",
         "amount of training": "total_epochs total_training_steps",
-        "how the training runs": "resume num_threads nnodes n_gpus_per_node ulysses_sequence_parallel_size "
-        "device enable_gradient_checkpointing ref_param_offload",
+        "how the training runs": "resume num_threads ray nnodes n_gpus_per_node "
+        "ulysses_sequence_parallel_size device enable_gradient_checkpointing ref_param_offload",
         "model": "model_dtype",
         "seed": "seed",
         "effective batch": "mini_batch_num",
@@ -133,7 +133,10 @@ class TrainerCommon(
         1, "CPU threads of the local backbone; the same number gives the same digits.", gt=0, le=1024
     )
     # hardware
-    device: Literal["cpu", "cuda"] = key("cpu", "Where the local backbone computes; `cuda`: on one GPU.")
+    device: Literal["cpu", "cuda"] = key(
+        "cpu",
+        "Where the training computes; `local` uses one GPU. Unset: `cuda` on backbone verl.",
+    )
     model_dtype: Literal["fp32", "bf16"] = key(
         "fp32",
         "Weights and optimizer state of the local backbone. `bf16` halves the memory, and loses "
@@ -144,7 +147,12 @@ class TrainerCommon(
     )
     ref_param_offload: bool = key(False, "Keep the reference of the KL term in main memory between uses.")
     nnodes: Positive = key(1, "Machines.")
-    n_gpus_per_node: Positive = key(8, "GPUs of each machine.")
+    n_gpus_per_node: Positive = key(8, "GPUs of each machine; on `device: cpu` processes. Unset there: 1.")
+    ray: Literal["auto", "local", "cluster"] = key(
+        "auto",
+        "Where verl's workers run: `auto`: one in the trainer's process, several on a Ray that it starts; "
+        "`local`: on that Ray in any case; `cluster`: on the one at RAY_ADDRESS.",
+    )
     fsdp_config: FsdpConfig = section(FsdpConfig, "Sharded training on GPUs.")
     ulysses_sequence_parallel_size: Positive = key(1, "GPUs that share one sequence.")
     # algorithm

@@ -12,14 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from transformers import DynamicCache
-from transformers.cache_utils import (
-    DummyLayer,
-    DynamicLayer,
-    DynamicSlidingWindowLayer,
-    LinearAttentionLayer,
-)
+from transformers import DynamicCache, cache_utils
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
 
+_WITHOUT_CACHE = (cache_utils.DummyLayer,) if hasattr(cache_utils, "DummyLayer") else ()
+"""What newer versions of transformers put where a layer keeps nothing."""
 _STATES = ("conv_states", "recurrent_states")
 """What a linear-attention layer keeps per row: dicts of tensors with the rows in front."""
 
@@ -82,7 +79,8 @@ def new_cache(config: Any) -> DynamicCache:
 def can_append(cache: DynamicCache) -> bool:
     """True if rows can join this cache; otherwise only leave it."""
     return all(
-        isinstance(layer, Slots | DummyLayer) or type(layer) is LinearAttentionLayer for layer in cache.layers
+        isinstance(layer, (Slots, *_WITHOUT_CACHE)) or type(layer) is LinearAttentionLayer
+        for layer in cache.layers
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,17 +58,17 @@ class LocalInference:
         deterministic: bool,
         cache_bytes: int,
         max_length: int | None = None,
-        source: Any = None,
+        weights: Callable[[], Mapping[str, torch.Tensor]] | None = None,
     ) -> None:
         """
         Args:
-            source: the model that `update_weights` copies from; None: `model` is the one that is trained.
+            weights: those that `update_weights` copies; None: `model` is the one that is trained.
             deterministic: same seeds, same digits, in whatever order requests come.
             cache_bytes: bound on the keys and values of the rows generated at once; one row always is.
             max_length: prompt and answer together, in tokens; None: what the model's config says.
         """
         self._decoder = Decoder(model, tokenizer, cache_bytes=cache_bytes, max_length=max_length)
-        self._model, self._source = model, source
+        self._model, self._weights = model, weights
         self._deterministic = deterministic
         self._changed = threading.Condition()  # guards all below
         self._waiting: list[_Job] = []  # not yet allowed to start
@@ -132,10 +132,10 @@ class LocalInference:
         """See `InferenceEngine.update_weights`; where the weights are the training engine's own, only their
         number changes. Nothing may be being generated."""
         with self._changed, torch.no_grad():
-            if self._source is not None:
-                trained = self._source.state_dict()
-                for name, own in self._model.state_dict().items():
-                    own.copy_(trained[name])
+            if self._weights is not None:
+                own = self._model.state_dict()
+                for name, value in self._weights().items():
+                    own[name].copy_(value)
             self._decoder.version = version
 
     async def close(self) -> None:

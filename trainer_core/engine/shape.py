@@ -20,6 +20,7 @@ class ModelShape:
     layers: int
     key_value_size: int
     """Key/value heads × their width."""
+    head_size: int
     intermediate_size: int
     vocabulary: int
     shares_prompts: bool
@@ -55,7 +56,7 @@ def decoder_shape(config: Mapping[str, Any], parameters: int | None = None) -> M
         parameters = tables * vocabulary * width + layers * layer + width
     kinds = config.get("layer_types") or []
     shares = all(kind in ("full_attention", "sliding_attention") for kind in kinds)
-    return ModelShape(parameters, width, layers, keys, inner, vocabulary, shares)
+    return ModelShape(parameters, width, layers, keys, head, inner, vocabulary, shares)
 
 
 def shape_of_folder(folder: Path) -> ModelShape | None:

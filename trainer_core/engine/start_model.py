@@ -40,7 +40,9 @@ class StartModel:
 
     model: Any
     tokenizer: Any
-    cache_key: str | None
+    folder: str
+    """Where it was read from, a folder or a name of the hub; "" where it was made for a look."""
+    cache_key: str | None = None
     """Names the cache entry of a tiny model; None for a model of the user's."""
 
 
@@ -53,7 +55,7 @@ def load_model(folder: str) -> StartModel:
     tokenizer = load_tokenizer(folder)
     with _told(folder):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return StartModel(model.eval(), tokenizer, cache_key=None)
+    return StartModel(model.eval(), tokenizer, folder)
 
 
 def load_tokenizer(folder: str) -> Any:
@@ -107,7 +109,7 @@ def tiny_start_model(
         model = make_model(recipe, tokenizer)
         if is_for_a_look:
             say("the start model is not in the cache: these answers are of one without warm-up")
-            return StartModel(model.eval(), tokenizer, cache_key=None)
+            return StartModel(model.eval(), tokenizer, "")
         outcome = None
         if warmup:
             say(f"making a start model of {model.num_parameters():,} parameters")

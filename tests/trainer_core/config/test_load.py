@@ -42,8 +42,8 @@ def test_later_layers_win(file: Path) -> None:
 
 
 def test_flags_win_over_the_command_line(file: Path) -> None:
-    (problem,) = problems(file, GOOD, "ajet.backbone=local", backbone="verl")
-    assert (problem.key, problem.value, problem.where) == ("ajet.backbone", "verl", "command line")
+    (problem,) = problems(file, GOOD, "ajet.backbone=local", backbone="trinity")
+    assert (problem.key, problem.value, problem.where) == ("ajet.backbone", "trinity", "command line")
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_judge_follows_from_the_reader(reader: str, judge: dict[str, str], expec
 
 def test_checks_of_abnormal_answers_are_off_where_there_are_none() -> None:
     assert config().ajet.rollout.compute_madness_checklist == []
-    assert config(backbone="verl").ajet.rollout.compute_madness_checklist == ["nonsense"]
+    assert config(backbone="trinity").ajet.rollout.compute_madness_checklist == ["nonsense"]
 
 
 def test_checkpoints_go_into_the_output_folder() -> None:

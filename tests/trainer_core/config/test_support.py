@@ -55,11 +55,26 @@ def test_refused_because_it_would_change_the_science(key: str, ajet: dict[str, A
     assert {path: finding.verdict for path, finding in found(ajet).items()} == {f"ajet.{key}": "refused"}
 
 
-@pytest.mark.parametrize("backbone", ["verl", "trinity"])
-def test_other_backbones_are_not_there_yet(backbone: str) -> None:
-    (finding,) = found({"backbone": backbone}).values()
+def test_trinity_is_not_there_yet() -> None:
+    (finding,) = found({"backbone": "trinity"}).values()
     assert (finding.key, finding.verdict) == ("ajet.backbone", "refused")
     assert "local" in finding.fix
+
+
+def test_verl_reads_what_is_of_gpus_and_what_is_not_there_names_it() -> None:
+    of_gpus = {"nnodes": 2, "n_gpus_per_node": 4, "fsdp_config": {"param_offload": False}}
+    assert found({"backbone": "verl", "trainer_common": of_gpus}) == {}
+    assert len(found({"trainer_common": of_gpus})) == 3
+    (finding,) = found(
+        {"backbone": "verl", "trainer_common": {"algorithm": {"adv_estimator": "gae"}}}
+    ).values()
+    assert finding.verdict == "refused" and "`verl` has no critic" in finding.why
+
+
+@pytest.mark.parametrize(("inference", "ignored"), [("vllm", 0), ("transformers", 2)])
+def test_keys_of_vllm_count_where_there_is_one(inference: str, ignored: int) -> None:
+    rollout = {"inference": inference, "max_num_seqs": 7, "vllm_python": "python3"}
+    assert len(found({"rollout": rollout})) == ignored
 
 
 def test_debug_reads_what_local_leaves() -> None:

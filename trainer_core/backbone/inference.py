@@ -1,0 +1,80 @@
+"""Where a backbone samples: on transformers in this process, or on a vLLM server."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import load_file
+
+from trainer_core.engine.local_inference import LocalInference
+from trainer_core.engine.protocols import InferenceEngine
+
+if TYPE_CHECKING:
+    import torch
+
+    from trainer_core.config.schema import Ajet
+
+Export = Callable[[Path], None]
+"""Writes the weights being trained into a folder, in Hugging Face format."""
+
+
+def on_transformers(
+    ajet: Ajet, model: Any, tokenizer: Any, weights: Callable[[], Mapping[str, torch.Tensor]] | None
+) -> InferenceEngine:
+    """`weights`: those being trained, where `model` is not the one that is trained."""
+    rollout = ajet.rollout
+    return LocalInference(
+        model,
+        tokenizer,
+        deterministic=rollout.deterministic,
+        cache_bytes=rollout.kv_cache_memory_bytes,
+        max_length=rollout.max_model_len,
+        weights=weights,
+    )
+
+
+def exported(export: Export) -> Mapping[str, torch.Tensor]:
+    """The weights that `export` writes."""
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+        export(Path(folder))
+        return {
+            name: value
+            for path in sorted(Path(folder).glob("*.safetensors"))
+            for name, value in load_file(path).items()
+        }
+
+
+def memory_folder() -> str | None:
+    """A folder in memory, where there is one."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def on_vllm(
+    ajet: Ajet, folder: str, export: Export, closing: ExitStack, *, say: Callable[[str], None]
+) -> InferenceEngine:
+    """A vLLM server, started here, that gets the weights by `export`; `closing` ends it.
+
+    Raises:
+        TrainingError: it cannot be started.
+    """
+    from trainer_core.engine.vllm.inference import VllmInference
+    from trainer_core.engine.vllm.server import VllmServer
+
+    weights = Path(
+        closing.enter_context(tempfile.TemporaryDirectory(prefix="ajet-weights-", dir=memory_folder()))
+    )
+    server = VllmServer(ajet, folder, Path(ajet.experiment_dir, "vllm.log"))
+    closing.callback(server.close)
+    say(f"vLLM starts, on {server.python}; it prints to {server.log}")
+    server.start()
+    return VllmInference(server, export, weights)
+
+
+def closes(engine: InferenceEngine) -> Callable[[], None]:
+    """What ends an engine."""
+    return lambda: asyncio.run(engine.close())

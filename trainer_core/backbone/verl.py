@@ -1,0 +1,150 @@
+"""Backbone `verl`: trains on verl's FSDP workers, samples with vLLM or on transformers in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformers import AutoConfig
+
+from trainer_core.backbone import local
+from trainer_core.backbone.inference import closes, exported, on_transformers, on_vllm
+from trainer_core.bounds import MICRO_BATCH_TOKENS
+from trainer_core.config.verl import translated
+from trainer_core.engine.protocols import Engines
+from trainer_core.engine.start_model import load_model
+from trainer_core.types import TaskSplits, TrainingError
+
+if TYPE_CHECKING:
+    from trainer_core.config.schema import Config
+
+read_tokenizer = local.read_tokenizer
+_ON_CPU = {
+    "VERL_USE_EXTERNAL_MODULES": "trainer_core.engine.verl.cpu_platform",
+    "VERL_PLATFORM": "cpu",
+    "VERL_ENGINE_DEVICE": "cuda",
+}
+"""For every process that imports verl, before it does. verl's engines are registered for `cuda`."""
+_SAMPLED_BYTES = 2**20
+"""Of each end of a weight file that goes into its digest."""
+
+
+def check_installed() -> None:
+    """
+    Raises:
+        TrainingError: verl is not here.
+    """
+    if importlib.util.find_spec("verl") is None:
+        raise TrainingError(
+            "ajet.backbone: verl is not installed here; type: pip install '.[trainer,verl]', or on a machine "
+            "without a GPU `make cpu-stack`, or choose `local`"
+        )
+
+
+def prepare(config: Config) -> None:
+    """Set what verl reads from the environment when it is imported; nothing of it is before."""
+    check_installed()
+    common = config.ajet.trainer_common
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARN")
+    if common.device == "cpu":
+        os.environ.update(_ON_CPU, OMP_NUM_THREADS=str(common.num_threads))
+
+
+def look(config: Config) -> dict[str, Any]:
+    """What is set in verl's tree, by path, checked against the verl that is installed.
+
+    Raises:
+        TrainingError: verl is not here, or refuses the config.
+    """
+    prepare(config)
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        from trainer_core.engine.verl.settings import made, raw, verl_tree
+
+        made(verl_tree(config), "actor")
+        return {**translated(config.ajet), **raw(config)}
+
+
+def make_engines(
+    config: Config,
+    tasks: TaskSplits,
+    closing: ExitStack,
+    *,
+    say: Callable[[str], None],
+    safe_point: Callable[[], None],
+) -> Engines:
+    """Engines on the start model; `closing` ends what they started. What verl prints goes to `verl.log`.
+
+    Raises:
+        TrainingError: there is no such model, device, package or cluster, or verl refuses the config.
+    """
+    prepare(config)
+    ajet, common, rollout = config.ajet, config.ajet.trainer_common, config.ajet.rollout
+    folder = local.start_folder(ajet, tasks, say=say, safe_point=safe_point)
+    is_lora = ajet.lora.lora_rank > 0
+    needs_copy = not is_lora and (common.use_kl_loss or common.algorithm.use_kl_in_reward)
+    size = common.nnodes * common.n_gpus_per_node
+    in_process = size == 1 and common.ray == "auto"
+    say(f"verl trains {'in this process' if in_process else f'on Ray, {size} workers'}")
+    with (
+        Path(ajet.experiment_dir, "verl.log").open("a", encoding="utf-8") as log,
+        redirect_stdout(log),
+        redirect_stderr(log),
+    ):
+        from trainer_core.engine.verl.training import VerlTraining
+
+        make = _worker_maker(config, folder, closing, in_process=in_process)
+        policy, reference = make(), make() if needs_copy else None
+    training = VerlTraining(
+        policy,
+        reference,
+        world_size=size // common.ulysses_sequence_parallel_size,
+        max_tokens=rollout.ppo_max_token_len_per_gpu or MICRO_BATCH_TOKENS,
+        temperature=rollout.temperature,
+        grad_clip=common.optim.grad_clip,
+        is_lora=is_lora,
+    )
+    if rollout.inference == "vllm":
+        inference = on_vllm(ajet, folder, training.export, closing, say=say)
+    else:
+        own = load_model(folder)
+        inference = on_transformers(ajet, own.model, own.tokenizer, lambda: exported(training.export))
+    closing.callback(closes(inference))
+    context = getattr(AutoConfig.from_pretrained(folder), "max_position_embeddings", None)
+    return Engines(training, inference, digest_of(Path(folder)), context, {"model_folder": folder})
+
+
+def _worker_maker(config: Config, folder: str, closing: ExitStack, *, in_process: bool) -> Callable[[], Any]:
+    """Makes a worker, or a group of them, with the model in `folder`."""
+    from trainer_core.engine.verl.settings import verl_tree, worker_settings
+    from trainer_core.engine.verl.training import in_this_process
+
+    common, tree = config.ajet.trainer_common, verl_tree(config)
+    tree.actor_rollout_ref.model.path = folder
+    if in_process:
+        return lambda: in_this_process(worker_settings(tree))
+    from trainer_core.engine.verl.group import GROUPS, join_ray, make_pool, on_ray
+
+    environment = {"OMP_NUM_THREADS": str(common.num_threads), "VERL_LOGGING_LEVEL": "WARN"}
+    environment |= _ON_CPU if common.device == "cpu" else {}
+    address = os.environ.get("RAY_ADDRESS", "auto") if common.ray == "cluster" else "local"
+    workers = common.nnodes * common.n_gpus_per_node
+    closing.callback(join_ray(address, GROUPS * workers, environment))
+    pool = make_pool(common.nnodes, common.n_gpus_per_node, use_gpu=common.device == "cuda")
+    return lambda: on_ray(worker_settings(tree), pool, common.device)
+
+
+def digest_of(folder: Path) -> str:
+    """SHA-256 over the names, sizes and both ends of the weight files in a folder: to read a large model's
+    whole takes minutes. Of a model that is not in a folder, its name."""
+    digest = hashlib.sha256(b"" if folder.is_dir() else str(folder).encode())
+    for path in sorted((*folder.glob("*.safetensors"), *folder.glob("*.bin"))):
+        with path.open("rb") as weights:
+            digest.update(f"{path.name} {path.stat().st_size} ".encode() + weights.read(_SAMPLED_BYTES))
+            weights.seek(max(0, path.stat().st_size - _SAMPLED_BYTES))
+            digest.update(weights.read())
+    return digest.hexdigest()

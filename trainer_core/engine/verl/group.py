@@ -1,0 +1,64 @@
+"""Workers of verl on Ray: one for each GPU; without any, as many as the config counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
+
+from trainer_core.engine.verl.worker import SplitWorker
+from trainer_core.types import TrainingError
+
+
+def join_ray(address: str, cpus: int, environment: Mapping[str, str]) -> Callable[[], None]:
+    """Connect to the cluster at `address`, or with "local" start a Ray of our own, with so many places, which
+    ends with this process. Returns how to leave.
+
+    Raises:
+        TrainingError: there is no cluster.
+    """
+    own = {"num_cpus": cpus} if address == "local" else {}
+    try:
+        ray.init(
+            address=address,
+            **own,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            runtime_env={"env_vars": dict(environment)},
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise TrainingError(
+            f"there is no Ray cluster at {address} ({error}). Type `ray start --head` on one machine and "
+            "`ray start --address=…` on the others, or leave --with-ray-cluster out"
+        ) from error
+    return ray.shutdown
+
+
+GROUPS = 2
+"""In a pool: the policy, and the reference beside it."""
+
+
+def make_pool(nodes: int, per_node: int, *, use_gpu: bool) -> RayResourcePool:
+    """A place for each worker, on each of so many machines.
+
+    Raises:
+        TrainingError: the cluster has less, for which Ray would wait for ever.
+    """
+    there, workers = ray.cluster_resources(), nodes * per_node
+    asked = {"CPU": workers * GROUPS} | ({"GPU": workers} if use_gpu else {})
+    for name, number in asked.items():
+        if there.get(name, 0.0) < number:
+            raise TrainingError(
+                f"trainer_common.nnodes x n_gpus_per_node = {workers} workers take {number} {name}s, and the "
+                f"Ray cluster has {there.get(name, 0.0):g}. Lower one, or add machines with `ray start`"
+            )
+    return RayResourcePool([per_node] * nodes, use_gpu=use_gpu, max_colocate_count=GROUPS)
+
+
+def on_ray(config: Any, pool: RayResourcePool, device: str) -> Any:
+    """A group of `SplitWorker`s, one in each place of the pool."""
+    made = RayClassWithInitArgs(ray.remote(SplitWorker), config=config)
+    return RayWorkerGroup(pool, made, device_name=device)

@@ -1,0 +1,97 @@
+"""verl's own config of a run: its defaults, what `ajet:` says, and the raw keys of `verl:` on top."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import verl
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.config import TrainingWorkerConfig
+
+from trainer_core.config.schema import Config
+from trainer_core.config.verl import translated
+from trainer_core.types import TrainingError
+
+_ADDED = ("mixed_precision", "override_config")
+"""Mappings of the tree that have no keys of their own there, or are not there."""
+
+
+def verl_tree(config: Config) -> DictConfig:
+    """The whole tree, checked against verl's.
+
+    Raises:
+        TrainingError: a key of `verl:` is none of verl's.
+    """
+    with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
+        tree = compose("ppo_trainer")
+    OmegaConf.set_struct(tree, True)
+    for path, value in translated(config.ajet).items():
+        OmegaConf.update(tree, path, value, force_add=path.endswith(_ADDED))
+    for path, value in raw(config).items():
+        try:
+            OmegaConf.update(tree, path, value, force_add=any(f".{each}." in path for each in _ADDED))
+        except OmegaConfBaseException as error:
+            told = f"verl.{path} is no key of verl {verl.__version__}{_nearest(path, tree)}"
+            raise TrainingError(told) from error
+    return tree
+
+
+def raw(config: Config) -> dict[str, Any]:
+    """The keys of `verl:` by their path."""
+    return dict(_leaves(config.verl))
+
+
+def worker_settings(tree: DictConfig) -> TrainingWorkerConfig:
+    """What a worker is made from.
+
+    Raises:
+        TrainingError: a value is none that verl takes.
+    """
+    actor, model = (made(tree, name) for name in ("actor", "model"))
+    engine = actor.engine
+    engine.use_dynamic_bsz = True
+    engine.max_token_len_per_gpu = engine.infer_max_token_len_per_gpu = actor.ppo_max_token_len_per_gpu
+    return TrainingWorkerConfig(
+        model_type="language_model",
+        model_config=model,
+        engine_config=engine,
+        optimizer_config=actor.optim,
+        checkpoint_config=actor.checkpoint,
+    )
+
+
+def made(tree: DictConfig, section: str) -> Any:
+    """verl's own object for a section of `actor_rollout_ref`.
+
+    Raises:
+        TrainingError: a value is none that verl takes.
+    """
+    try:
+        return omega_conf_to_dataclass(tree.actor_rollout_ref[section])
+    except (OmegaConfBaseException, HydraException, AssertionError, TypeError, ValueError) as error:
+        told = error.__cause__ or error
+        raise TrainingError(f"verl does not take actor_rollout_ref.{section}: {told}") from error
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _nearest(path: str, tree: DictConfig) -> str:
+    known = dict(_leaves(OmegaConf.to_container(tree, resolve=False)))
+    name = path.rpartition(".")[2]
+    near = (
+        difflib.get_close_matches(path, known, n=1) or [key for key in known if key.endswith(f".{name}")][:1]
+    )
+    return f"; the nearest is verl.{near[0]}" if near else ""

@@ -1,0 +1,96 @@
+"""verl's split worker, with the loss of all our steps and the export of weights."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch.distributed.tensor import DTensor
+from verl.single_controller.base.decorator import Dispatch, register
+from verl.utils import tensordict_utils
+from verl.workers.engine_workers_tinker import TinkerTrainingWorker
+
+from trainer_core.algorithm.losses import policy_loss
+from trainer_core.types import Loss
+
+LARGEST = "training/rollout_probs_diff_max"
+"""The metric whose largest value counts; all others are sums over tokens."""
+
+
+class SplitWorker(TinkerTrainingWorker):
+    """One rank. Its methods are called on all ranks at once."""
+
+    def __init__(self, config: Any) -> None:
+        """`config`: a `TrainingWorkerConfig` of verl."""
+        if not torch.distributed.is_initialized():  # verl would name gloo twice on a CPU, which torch refuses
+            torch.distributed.init_process_group(
+                "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+                rank=int(os.environ["RANK"]),
+                world_size=int(os.environ["WORLD_SIZE"]),
+            )
+        super().__init__(config)
+        self.reset()
+        self.set_loss_fn(batch_loss)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def export(self, folder: str) -> None:
+        """Rank 0 writes the weights, LoRA merged into them, in Hugging Face format."""
+        config = self.model_config.hf_config
+        is_tied = getattr(config, "tie_word_embeddings", False)
+        rank = self.model_config.lora_rank
+        # with LoRA verl's own export would round to bfloat16
+        named = self.engine.module.state_dict().items() if rank else self.engine.get_per_tensor_param()[0]
+        whole = {}
+        for name, value in named:
+            gathered = value.full_tensor() if isinstance(value, DTensor) else value  # by all ranks
+            if self.rank == 0 and not (is_tied and name.endswith("lm_head.weight")):
+                whole[name] = gathered.detach().cpu().contiguous().clone()
+        if self.rank == 0:
+            if rank:
+                whole = merged(whole, self.model_config.lora_alpha / rank)
+            config.save_pretrained(folder)
+            if self.model_config.generation_config is not None:
+                self.model_config.generation_config.save_pretrained(folder)
+            save_file(whole, Path(folder, "model.safetensors"), metadata={"format": "pt"})
+        torch.distributed.barrier()
+
+
+def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:
+    """A model's weights by its own names, from those of peft's: W + scale · B A (arXiv 2106.09685)."""
+    found: dict[str, torch.Tensor] = {}
+    for name, value in weights.items():
+        layer, is_adapted, rest = name.partition(".base_layer.")
+        if ".lora_" in name:
+            continue
+        if is_adapted and rest == "weight":
+            first, second = (weights[f"{layer}.lora_{half}.default.weight"] for half in "AB")
+            value = value + scale * (second.float() @ first.float()).to(value.dtype)
+        found[name.removeprefix("base_model.model.").replace(".base_layer.", ".")] = value
+    return found
+
+
+def batch_loss(model_output: Any, data: Any, dp_group: Any = None) -> tuple[torch.Tensor, dict[str, float]]:
+    """Σ weight · loss of a micro-batch's trained tokens, and sums over them.
+
+    All in `data` stands where the model predicts a token, one place before the token itself. FSDP averages
+    gradients over ranks, and the weights are of the whole mini-batch: so the sum counts `dp_size` times.
+    """
+    logprobs = model_output["log_probs"].values()
+    chosen = data["loss_mask"].values() > 0
+    if not chosen.any():
+        return (logprobs * 0.0).sum(), {}
+    lengths = data["loss_mask"].offsets().diff()
+    segment = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)[chosen]
+    segment = torch.unique_consecutive(segment, return_inverse=True)[1]
+    old, advantage, weight = (data[name].values()[chosen] for name in ("old_logprobs", "advantage", "weight"))
+    reference = data["reference_logprobs"].values()[chosen] if "reference_logprobs" in data else None
+    loss = Loss(**tensordict_utils.get(data, "loss"))
+    losses, found = policy_loss(loss, logprobs[chosen], old, advantage, segment, reference)
+    found = {**found, "actor/entropy": model_output["entropy"].values()[chosen].detach()}
+    sums = {name: float(values.sum()) for name, values in found.items()}
+    sums[LARGEST] = float((logprobs[chosen].detach().exp() - old.exp()).abs().max())
+    return (weight * losses).sum() * tensordict_utils.get(data, "dp_size"), sums

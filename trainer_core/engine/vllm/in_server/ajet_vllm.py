@@ -1,0 +1,56 @@
+"""What runs in vLLM's interpreter: how its server is started, and how its workers take weights in.
+
+`python ajet_vllm.py ARGUMENTS` is `vllm serve`, with the token route on. Needs vLLM and nothing of ours.
+"""
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+class TakeWeights:
+    """Methods that vLLM's workers get by `--worker-extension-cls`."""
+
+    model_runner: Any
+
+    def take_weights(self, folder: str) -> float:
+        """Load the weights in a folder into the model as it is; the seconds that took."""
+        from safetensors import safe_open
+
+        began = time.monotonic()
+        for path in sorted(Path(folder).glob("*.safetensors")):
+            with safe_open(path, "pt") as weights:
+                named = ((name, weights.get_tensor(name)) for name in weights.keys())  # noqa: SIM118
+                self.model_runner.model.load_weights(named)
+        return time.monotonic() - began
+
+
+def keep_weights_on_cpu() -> None:
+    """On a CPU vLLM 0.32 packs the weights of linear layers for oneDNN and empties the originals, so that new
+    ones are lost. Compute with the originals instead."""
+    import torch
+    import vllm.model_executor.layers.utils as layers
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu() and hasattr(layers, "dispatch_cpu_unquantized_gemm"):
+
+        def keep(layer: Any, remove_weight: bool) -> None:
+            layer.cpu_linear = torch.nn.functional.linear
+
+        layers.dispatch_cpu_unquantized_gemm = keep
+
+
+if __name__ == "__main__":
+    import runpy
+
+    sys.path[0] = ""  # instead of this folder, as `python -m` has it
+    with contextlib.suppress(ImportError):
+        from vllm.entrypoints.launchers import cli_args
+
+        if hasattr(cli_args.BaseFrontendArgs, "enable_scale_out"):  # before that the route was always on
+            sys.argv.append("--enable-scale-out")
+    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
+else:
+    keep_weights_on_cpu()

@@ -1,0 +1,180 @@
+"""The inference engine on a vLLM server, over its token route."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from trainer_core.engine.protocols import Generation, Request
+from trainer_core.engine.vllm.server import VllmServer
+from trainer_core.types import FinishReason, TrainingError
+
+_ROUTE = "http://vllm/inference/v1/generate"
+_MOST_STARTS = 10
+"""Of a server that dies on its way."""
+
+
+class VllmInference:
+    """Fills `InferenceEngine`. Requests wait while it is paused; a request that the server dies over is asked
+    again when it has been started anew, with the weights that it had."""
+
+    def __init__(self, server: VllmServer, export: Callable[[Path], None], weights: Path) -> None:
+        """
+        Args:
+            server: running.
+            export: writes the weights being trained into a folder, in Hugging Face format.
+            weights: a folder for them, where the server reads them.
+        """
+        self._server, self._export, self._weights = server, export, weights
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._changed = threading.Condition()  # guards what follows
+        self._in_flight = 0
+        self._held: Future[None] | None = None
+        self._starts = 0
+        self._starting = threading.Lock()
+        self._version = 0
+        self._has_weights = False
+
+    async def generate(self, request: Request) -> list[Generation]:
+        """See `InferenceEngine.generate`; tokens are told when the answer is whole."""
+        while (held := self._held) is not None:
+            await asyncio.wrap_future(held)
+        with self._changed:
+            self._in_flight += 1
+        try:
+            answer, with_tops = await self._ask(_body(request)), request.top_logprobs > 0
+            made = [_generation(each, self._version, with_tops=with_tops) for each in answer["choices"]]
+        finally:
+            with self._changed:
+                self._in_flight -= 1
+                self._changed.notify_all()
+        if request.on_token is not None:
+            for index, each in enumerate(made):
+                for number in each.ids:
+                    request.on_token(index, number)
+        return made
+
+    async def _ask(self, body: dict[str, Any]) -> Any:
+        while True:
+            starts = self._starts
+            try:
+                reply = await self._client().post(_ROUTE, json=body)
+            except httpx.TransportError as error:
+                failed = TrainingError(f"vLLM does not answer: {error}")
+            else:
+                if reply.is_success:
+                    return reply.json()
+                failed = TrainingError(f"vLLM answers {reply.status_code}: {reply.text[:500]}")
+                if reply.is_client_error:
+                    raise failed
+            await asyncio.to_thread(self._start_again, starts, failed)
+
+    def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+            transport = httpx.AsyncHTTPTransport(uds=self._server.socket, limits=limits)
+            self._clients[loop] = httpx.AsyncClient(transport=transport, timeout=None)
+        return self._clients[loop]
+
+    def _start_again(self, starts: int, failed: TrainingError) -> None:
+        """Start the server that has died, unless somebody has since its start number `starts`.
+
+        Raises:
+            TrainingError: it lives, and failed; or it does not start, or dies too often.
+        """
+        with self._starting:
+            if self._starts != starts:
+                return
+            if not self._server.ends_soon():
+                raise failed
+            if self._starts == _MOST_STARTS:
+                raise TrainingError(f"vLLM died {_MOST_STARTS + 1} times; see {self._server.log}")
+            self._server.start()
+            if self._has_weights:
+                self._load()
+            self._starts += 1
+
+    @contextmanager
+    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
+        """See `InferenceEngine.session`; vLLM takes no notice."""
+        yield
+
+    async def pause(self) -> None:
+        """See `InferenceEngine.pause`."""
+        self._held = self._held or Future()
+        await asyncio.to_thread(self._wait_for_rest)
+
+    def _wait_for_rest(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._in_flight)
+
+    async def resume(self) -> None:
+        """See `InferenceEngine.resume`."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.set_result(None)
+
+    async def update_weights(self, version: int) -> None:
+        """See `InferenceEngine.update_weights`."""
+        await asyncio.to_thread(self._update)
+        self._version = version
+
+    def _update(self) -> None:
+        self._export(self._weights)
+        self._has_weights = True
+        try:
+            self._load()
+        except httpx.HTTPError as error:
+            self._start_again(self._starts, TrainingError(f"vLLM takes no weights: {error}"))
+
+    def _load(self) -> None:
+        asked = {"method": "take_weights", "args": [str(self._weights)]}
+        self._server.command("/collective_rpc", asked)
+        self._server.command("/reset_prefix_cache")
+
+    async def close(self) -> None:
+        """See `InferenceEngine.close`."""
+        await self.resume()
+
+
+def _body(request: Request) -> dict[str, Any]:
+    sampling = request.sampling
+    asked = {
+        "n": request.n,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": max(sampling.top_k, 0),
+        "seed": request.seed,
+        "max_tokens": request.max_tokens,
+        "logprobs": request.top_logprobs,
+        "stop": list(request.stop_texts),
+        "stop_token_ids": list(request.stop_ids),
+    }
+    return {"model": "policy", "token_ids": list(request.prompt_ids), "sampling_params": asked}
+
+
+def _generation(choice: dict[str, Any], version: int, *, with_tops: bool) -> Generation:
+    entries = choice["logprobs"]["content"]
+    return Generation(
+        tuple(choice["token_ids"]),
+        tuple(entry["logprob"] for entry in entries),
+        FinishReason(choice["finish_reason"] or "abort"),
+        version,
+        tuple(_tops(entry["top_logprobs"]) for entry in entries) if with_tops else (),
+    )
+
+
+def _tops(entries: list[dict[str, Any]]) -> tuple[tuple[int, float], ...]:
+    """Alternatives, the likeliest first; newer servers give their numbers, older ones words with them."""
+    tops = [(each.get("token_id", each.get("token")), each["logprob"]) for each in entries]
+    numbered = ((int(str(token).removeprefix("token_id:")), logprob) for token, logprob in tops)
+    return tuple(sorted(numbered, key=lambda top: -top[1]))
