@@ -1,6 +1,8 @@
 # make demo   set everything up, then run the quickstart blueprint to its report
 # make test   set everything up, then run the whole test suite
 # make test-environments   the tests that need other people's packages (verifiers, OpenEnv), each in an environment of its own
+# make cpu-stack   verl and vLLM for this machine's CPU, in two environments of their own (6 GB), with a self-test
+# make test-stack  the tests that train with verl on Ray and sample with vLLM
 # make lint   ruff and mypy        make soak   the long suites at their full counts        make clean
 SHELL := /bin/bash
 VENV := .venv
@@ -15,12 +17,15 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 TELL := [ -t 1 ] || { (while sleep 15 >/dev/null; do echo "    $$(du -sm $(VENV) | cut -f1) MB unpacked"; done) & \
 	tell=$$!; trap 'kill $$tell' EXIT; }
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
+# $(call CPU_TORCH,COMMAND) installs torch without CUDA by this pip.
+CPU_TORCH = { $(1) --no-index --no-deps $(TORCH) 2>/dev/null \
+	|| $(1) --no-deps --retries 1 --timeout 20 --index-url $(TORCH_CPU_INDEX) $(TORCH) 2>/dev/null; }
 # Processes that tests start find our modules compiled, whatever the environment says.
 test soak: export PYTHONDONTWRITEBYTECODE :=
 # More than there are cores: many tests wait.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
 
-.PHONY: setup tmux demo test test-environments soak lint format clean
+.PHONY: setup tmux demo test test-environments cpu-stack test-stack soak lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/ready
@@ -35,9 +40,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@$(PIP) --quiet --upgrade 'pip>=24'
 	@$(TELL); if ! $(BIN)/python -c 'import torch' 2>/dev/null && ! nvidia-smi >/dev/null 2>&1; then \
 		echo "2/3 $(TORCH), CPU build (200 MB)"; \
-		$(PIP) --no-index --no-deps $(TORCH) 2>/dev/null \
-		|| $(PIP) --no-deps --retries 1 --timeout 20 --index-url $(TORCH_CPU_INDEX) $(TORCH) 2>/dev/null \
-		|| echo "no CPU build within reach: the default index decides"; \
+		$(call CPU_TORCH,$(PIP)) || echo "no CPU build within reach: the default index decides"; \
 	fi
 	@echo "3/3 the harness, the trainer and what tests need (300 MB)"
 	@$(TELL); $(PIP) -c constraints.txt -e '.[trainer,notebook,dev]'
@@ -79,6 +82,29 @@ $(ENVIRONMENTS)/%/ready: Makefile
 	@$(@D)/bin/python -m pip install --disable-pip-version-check --quiet $(PACKAGES)
 	@touch $@
 
+# Each package of the stack by its exact version and without dependencies: verl declares fewer than it needs, vLLM's
+# CPU build asks for a torch that another index has, and the two want different versions of transformers.
+STACK := .venv-stack
+STACK_TESTS := OMP_NUM_THREADS=1 VLLM_PYTHON=$(CURDIR)/$(STACK)/vllm/bin/python $(STACK)/verl/bin/python -m pytest -q -p no:xdist
+cpu-stack: $(STACK)/self-test
+
+$(STACK)/%/ready: stack/%.txt constraints.txt
+	@echo "$*: an environment of 2 to 4 GB"
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(call CPU_TORCH,$(@D)/bin/python -m pip install --disable-pip-version-check --quiet) \
+		|| { echo "no CPU build of $(TORCH) within reach"; exit 2; }
+	@$(@D)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps -r $<
+	@if [ $* = verl ]; then $(@D)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps -e .; fi
+	@touch $@
+
+$(STACK)/self-test: $(STACK)/verl/ready $(STACK)/vllm/ready
+	@echo "self-test: two minutes"
+	@$(STACK_TESTS) tests/trainer_core/stack -k "samples_from_the_weights or (same_steps and one)"
+	@touch $@
+
+test-stack: $(STACK)/verl/ready $(STACK)/vllm/ready
+	@$(STACK_TESTS) tests/trainer_core/stack
+
 soak: setup tmux
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 0
 
@@ -92,4 +118,4 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(ENVIRONMENTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) $(ENVIRONMENTS) $(STACK) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
