@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,9 +46,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def config_of(model: str, **ajet: Any) -> Config:
-    """A config of backbone verl on a CPU; sections are merged."""
+    """A config of backbone verl on a CPU; sections are merged. Its output folder is there."""
+    folder = Path(f"{model}-run")
+    folder.mkdir(exist_ok=True)
     tree: dict[str, Any] = {
         "backbone": "verl",
+        "experiment_dir": str(folder),
         "model": {"path": model},
         "task_reader": {"type": "builtin"},
         "data": {"max_prompt_length": 100, "max_response_length": 16},

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -53,9 +51,9 @@ class Stage:
 def stage(model: str, vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with ExitStack() as closing:
         made = Stage(model, vllm_python, tmp_path_factory.mktemp("vllm"), closing)
-        pids = made.pids
         yield made
-    assert not any(psutil.pid_exists(pid) for pid in pids)
+        running = [psutil.Process(pid) for pid in made.pids]
+    assert not psutil.wait_procs(running, timeout=10.0)[1]
 
 
 def request(seed: int = 0, **more: Any) -> Request:
@@ -148,19 +146,19 @@ def test_a_server_that_is_killed_comes_back_with_its_weights(stage: Stage) -> No
     async def kill() -> None:
         await stage.engine.update_weights(9)
         before = await stage.engine.generate(request(sampling=Sampling(0.0), n=1))
-        pids = stage.pids
+        running = [psutil.Process(pid) for pid in stage.pids]
         asked = [
             asyncio.create_task(stage.engine.generate(request(seed, max_tokens=100))) for seed in range(16)
         ]
         await asyncio.sleep(0.1)
-        for pid in pids[:2]:
-            os.kill(pid, signal.SIGKILL)
+        for process in running[:2]:
+            process.kill()
         answers = await asyncio.gather(*asked)
         assert all(len(group) == 4 for group in answers)
         again = await stage.engine.generate(request(sampling=Sampling(0.0), n=1))
         assert again[0].ids == before[0].ids and again[0].weight_version == 9
         assert again[0].logprobs == pytest.approx(before[0].logprobs, abs=1e-5)
-        assert not any(psutil.pid_exists(pid) for pid in pids)
+        assert not psutil.wait_procs(running, timeout=10.0)[1]
 
     stage.run(kill())
 
