@@ -159,7 +159,8 @@ class PlannedLaunch:
     @property
     def gpus_asked(self) -> int:
         """GPUs of this machine that the settings ask for; 0 where they say nothing."""
-        if self.is_bundled and not self.uses_cluster:
+        on_cpu = self.settings.get("ajet.trainer_common.device") == "cpu"
+        if self.is_bundled and (on_cpu or not self.uses_cluster):
             return 0
         return self.settings.whole(*spellings("gpus_per_node"), "n_gpus_per_node", "num_gpus") or 0
 

@@ -96,4 +96,6 @@ def modules_of(settings: Settings, programs: tuple[PythonProgram, ...], bundled:
         is_asked = value in given if isinstance(given, list) else value == given
         if is_asked and key.startswith("ajet.") == bundled:
             found = dict.fromkeys(modules, f"{key}: {value}") | found
+    if settings.get("ajet.rollout.vllm_python") or settings.get("ajet.rollout.inference") == "transformers":
+        found.pop("vllm", None)  # another interpreter's matter, or nobody's
     return found

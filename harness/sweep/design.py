@@ -278,6 +278,8 @@ class Defaults:
         machine's CPU, or not said."""
         if not {"verl", "trinity"}.intersection(map(str, self._everywhere("ajet.backbone"))):
             return None
+        if set(map(str, self._of("device"))) == {"cpu"}:
+            return None
         counts = (count for count in self._of("n_gpus_per_node") if type(count) is int)
         return max(counts, default=_DEFAULT_GPUS)
 

@@ -202,6 +202,7 @@ def test_there_may_be_no_canary(ajet: Blueprint, foreign: Blueprint) -> None:
         ({}, {"parallel": 3}, 8, 1, 3),
         ({"ajet.backbone": "verl", "ajet.trainer_common.n_gpus_per_node": 4}, {}, 8, 4, 2),
         ({"ajet.backbone": "verl"}, {}, 4, 8, 1),
+        ({"ajet.backbone": "verl", "ajet.trainer_common.device": "cpu"}, {}, 0, 0, 1),
         ({}, {"settings": ["ajet.backbone=verl", "ajet.trainer_common.n_gpus_per_node=2"]}, 8, 2, 4),
     ],
 )
