@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 from trainer_core.types import TrainingError
+
+if TYPE_CHECKING:
+    from trainer_core.config import services as config
 
 _KEEPER = """
 import os, signal, subprocess, sys, threading
@@ -29,8 +39,11 @@ print(f"[ended with exit status {status}]", flush=True)
 os.killpg(0, signal.SIGKILL)
 """
 """Leads the group of the process: when the trainer or the process is gone, so is all that it started."""
+_log = logging.getLogger(__name__)
+
 _LOOK_S = 0.2
 _TOLD_LINES = 15
+_ANSWERS_IN_S = 5.0
 
 
 class Companion:
@@ -98,11 +111,15 @@ class Companion:
                 raise TrainingError(f"{self.name} was not ready in {timeout_s:g} s:\n{self.tail()}")
             time.sleep(_LOOK_S)
 
-    def tail(self) -> str:
-        """The last lines that it printed."""
+    def printed(self) -> str:
+        """All of it."""
         with self._log.open("rb") as log:
             log.seek(self._told_from)
-            lines = log.read().decode("utf-8", "replace").strip().splitlines()
+            return log.read().decode("utf-8", "replace")
+
+    def tail(self) -> str:
+        """The last lines that it printed."""
+        lines = self.printed().strip().splitlines()
         return "\n".join(f"    {line[:500]}" for line in lines[-_TOLD_LINES:]) or "    it printed nothing"
 
     def close(self) -> None:
@@ -114,3 +131,93 @@ class Companion:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+class Companions:
+    """The programs that a config names, from `__enter__` to `__exit__`; one that ends is started again."""
+
+    def __init__(
+        self, programs: Sequence[config.Companion], folder: Path, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`folder`: gets what they print, in `companions/`."""
+        self._programs, self._say = programs, say
+        self._folder = folder / "companions"
+        self._keepers: list[threading.Thread] = []
+        self._is_over = threading.Event()
+
+    def __enter__(self) -> Companions:
+        """Start each when the one before is ready.
+
+        Raises:
+            TrainingError: one cannot be started.
+        """
+        try:
+            for number, program in enumerate(self._programs):
+                one = self._start(program, number)
+                self._keepers.append(threading.Thread(target=self._keep, args=(program, number, one)))
+                self._keepers[-1].start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End them."""
+        self._is_over.set()
+        for keeper in self._keepers:
+            keeper.join()
+
+    def _start(self, program: config.Companion, number: int) -> Companion:
+        key = f"ajet.companions[{number}]"
+        try:
+            command, ready = shlex.split(program.command), re.compile(program.ready_pattern or "")
+        except (ValueError, re.error) as error:
+            raise TrainingError(f"{key}: {error}") from None
+        if not command:
+            raise TrainingError(f"{key}.command is empty")
+        name = f"{key} ({Path(command[0]).name})"
+        self._say(f"{name} starts")
+        one = Companion(command, name, self._folder / f"{number}-{Path(command[0]).name}.log")
+
+        def is_ready() -> bool:
+            has_said = one.is_running and ready.search(one.printed()) is not None
+            return self._is_over.is_set() or (has_said and _is_healthy(program.health_url))
+
+        try:
+            one.wait_until(is_ready, program.starts_in_s)
+        except BaseException:
+            one.close()
+            raise
+        return one
+
+    def _keep(self, program: config.Companion, number: int, one: Companion) -> None:
+        """Start it again when it ends, as often as it may; end it when all is over."""
+        left = program.max_restarts
+        while not self._is_over.wait(_LOOK_S):
+            if one.is_running:
+                continue
+            one.close()
+            self._say(f"warning: {one.name} ended; its last lines:\n{one.tail()}")
+            if not left:
+                return
+            left -= 1
+            try:
+                one = self._start(program, number)
+            except TrainingError as error:  # it counts as one more that ended
+                _log.warning("%s", error)
+        one.close()
+
+
+def _is_healthy(url: str | None) -> bool:
+    if url is None:
+        return True
+    try:
+        with urlopen(url, timeout=_ANSWERS_IN_S) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except (OSError, ValueError):
+        return False

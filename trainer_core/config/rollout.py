@@ -41,9 +41,10 @@ class Rollout(
     Section,
     concerns="algorithm",
     but={
-        "code that would be loaded": "user_workflow",
-        "how the training runs": "max_env_worker tensor_model_parallel_size n_vllm_engine max_num_seqs name "
-        "gpu_memory_utilization ppo_max_token_len_per_gpu deterministic kv_cache_memory_bytes",
+        "code that would be loaded": "user_workflow vllm_python vllm_arguments",
+        "how the training runs": "inference max_env_worker tensor_model_parallel_size n_vllm_engine "
+        "max_num_seqs name gpu_memory_utilization ppo_max_token_len_per_gpu deterministic "
+        "kv_cache_memory_bytes",
         "prompt or response length": "max_response_length_in_one_turn max_model_len",
         "effective batch": "num_repeat",
         "sampling": "temperature top_p top_k",

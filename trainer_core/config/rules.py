@@ -27,6 +27,7 @@ def violations(ajet: Ajet) -> tuple[Violation, ...]:
         *_tiny_model(ajet),
         *_lengths(ajet),
         *_tasks(ajet),
+        *_companions(ajet),
         *_correction(ajet),
         *_batches(ajet),
     )
@@ -111,6 +112,16 @@ def _tasks(ajet: Ajet) -> Iterator[Violation]:
             "has to name the file of validation questions, because validation is on.",
             "Write its path, or set ajet.trainer_common.test_freq: -1 and val_before_train: false.",
         )
+
+
+def _companions(ajet: Ajet) -> Iterator[Violation]:
+    for number, program in enumerate(ajet.companions):
+        if program.ready_pattern is None and program.health_url is None:
+            yield Violation(
+                f"ajet.companions[{number}]",
+                "does not say how it is seen that it is ready.",
+                "Add a ready_pattern that it prints, or a health_url that answers then.",
+            )
 
 
 def _correction(ajet: Ajet) -> Iterator[Violation]:

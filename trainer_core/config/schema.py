@@ -13,7 +13,14 @@ from trainer_core.config.model import Model
 from trainer_core.config.rollout import Data, Rollout
 from trainer_core.config.rules import violations
 from trainer_core.config.section import Empty, OpenMapping, Section, key, section
-from trainer_core.config.services import ContextTracker, Debug, InterchangeServer, Lora, TaskRunner
+from trainer_core.config.services import (
+    Companion,
+    ContextTracker,
+    Debug,
+    InterchangeServer,
+    Lora,
+    TaskRunner,
+)
 from trainer_core.config.tasks import TaskJudge, TaskReader
 from trainer_core.config.trainer import TrainerCommon
 
@@ -35,7 +42,7 @@ class Ajet(
         "algorithm": "backbone opd",
         "how the training runs": "swarm_mode_sample_collection_max_cached_episodes",
         "amount of training": "execute_test",
-        "code that would be loaded": "execute_testing_lambda",
+        "code that would be loaded": "execute_testing_lambda companions",
         "model": "teacher_model",
     },
 ):
@@ -77,6 +84,9 @@ class Ajet(
     ] = key("rollout_until_finish_enough_tasks", "When a batch is complete.")
     swarm_mode_sample_collection_max_cached_episodes: int = key(9999, "Most episodes kept.", gt=0)
     task_runner: TaskRunner = section(TaskRunner, "How workflows are executed.")
+    companions: list[Companion] = section(
+        list, "Programs that run beside it: command, ready_pattern, health_url, starts_in_s, max_restarts."
+    )
     execute_test: bool = key(False, "End a run whose reward stays below a probe's thresholds.")
     execute_testing_lambda: str = key("", "The probe that `execute_test` uses.")
     teacher_model: OpenMapping = section(dict, "Teacher of on-policy distillation; passed through unchecked.")

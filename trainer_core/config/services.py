@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from trainer_core.config.section import NotNegative, Positive, Rate, Section, key, section
 
 
@@ -63,6 +65,16 @@ class InterchangeServer(
     max_fastapi_threads: Positive = key(512, "Threads of each.")
     max_inference_tracker_threads: Positive = key(64, "Threads that record calls.")
     already_started: bool = key(False, "Use an endpoint that runs already.")
+
+
+class Companion(Section):
+    """A program that runs beside the training, such as the server of an environment."""
+
+    command: str = Field(description="What starts it, as typed in a shell.", min_length=1)
+    ready_pattern: str | None = key(None, "It is ready when it has printed this (a regular expression).")
+    health_url: str | None = key(None, "And when this address answers with status 200.")
+    starts_in_s: Positive = key(600, "Seconds it may take until then.")
+    max_restarts: NotNegative = key(3, "How often it is started again when it ends.")
 
 
 class TaskRunner(Section, concerns="how the training runs"):

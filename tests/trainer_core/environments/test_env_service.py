@@ -409,10 +409,12 @@ def test_a_class_that_cannot_be_served_is_one_line(tmp_path: Path) -> None:
 # --- a training ---------------------------------------------------------------------------------------------
 
 
-def test_ajet_trains_on_frozen_lake_of_the_service(tmp_path: Path) -> None:
-    with started() as url:
-        config = f"""
+def test_ajet_trains_on_frozen_lake_of_a_service_that_it_starts(tmp_path: Path) -> None:
+    url = free_address()
+    service = f"{sys.executable} -u -m trainer_core.environments.service --port {url.rpartition(':')[2]}"
+    config = f"""
 ajet:
+  companions: [{{command: "{service}", ready_pattern: "{url}"}}]
   model: {{path: tiny, tiny: {{hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2,
            intermediate_size: 48}}, warmup: {{enabled: false}}}}
   task_reader: {{type: env_service, env_service: {{env_type: frozen_lake, env_url: "{url}"}}}}
@@ -422,10 +424,12 @@ ajet:
   trainer_common: {{total_training_steps: 2, val_before_train: true, test_freq: 2, num_threads: 1,
                     logger: console, val_pass_n: 2}}
 """
-        (tmp_path / "config.yaml").write_text(config)
-        command = [sys.executable, "-m", "trainer_core.cli", "--conf", "config.yaml", "--exp-dir", "runs"]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    (tmp_path / "config.yaml").write_text(config)
+    command = [sys.executable, "-m", "trainer_core.cli", "--conf", "config.yaml", "--exp-dir", "runs"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)
     (written,) = (tmp_path / "runs").glob("*/metrics.jsonl")
     rows = [json.loads(line) for line in written.read_text().splitlines()]
     steps = [row for row in rows if "actor/pg_loss" in row]
