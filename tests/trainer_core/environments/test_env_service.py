@@ -428,8 +428,8 @@ ajet:
     command = [sys.executable, "-m", "trainer_core.cli", "--conf", "config.yaml", "--exp-dir", "runs"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(url)
+    (printed,) = (tmp_path / "runs").glob("*/companions/*.log")
+    assert "[ended with exit status" in printed.read_text()
     (written,) = (tmp_path / "runs").glob("*/metrics.jsonl")
     rows = [json.loads(line) for line in written.read_text().splitlines()]
     steps = [row for row in rows if "actor/pg_loss" in row]
