@@ -127,6 +127,13 @@ def _companions(ajet: Ajet) -> Iterator[Violation]:
 def _correction(ajet: Ajet) -> Iterator[Violation]:
     common, prefix = ajet.trainer_common, "ajet.trainer_common.algorithm"
     algorithm = common.algorithm
+    is_cut = ajet.rollout.inference == "vllm" and (ajet.rollout.top_p < 1.0 or ajet.rollout.top_k > 0)
+    if is_cut and common.old_logprobs == "rollout":
+        yield Violation(
+            "ajet.trainer_common.old_logprobs",
+            "is rollout, but what vLLM tells is the probability after top_p and top_k have cut.",
+            "Write recompute, or leave rollout.top_p and top_k out.",
+        )
     for name in ("rollout_is", "rollout_rs"):
         if getattr(algorithm, name) is not None and common.old_logprobs == "rollout":
             yield Violation(

@@ -122,6 +122,12 @@ def corrected(common: dict[str, Any] = RECOMPUTED, **algorithm: Any) -> dict[str
         ("rollout.max_response_length_in_one_turn", {"rollout": {"max_response_length_in_one_turn": 15001}}),
         ("rollout.gamma", {"rollout": {"gamma": 0.99}}),
         ("trainer_common.mini_batch_num", {"trainer_common": {"mini_batch_num": 3}}),
+        ("trainer_common.old_logprobs", {"rollout": {"inference": "vllm", "top_p": 0.9}}),
+        ("trainer_common.old_logprobs", {"rollout": {"inference": "vllm", "top_k": 20}}),
+        (
+            "trainer_common.ulysses_sequence_parallel_size",
+            {"trainer_common": {"n_gpus_per_node": 6, "ulysses_sequence_parallel_size": 4}},
+        ),
         ("trainer_common.algorithm.rollout_rs", corrected(common={}, rollout_rs_threshold=2.0)),
         ("trainer_common.algorithm.rollout_rs_threshold", corrected()),
         ("trainer_common.algorithm.rollout_rs_threshold", corrected(rollout_rs_threshold=0.9)),

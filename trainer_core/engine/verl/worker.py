@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils import tensordict_utils
+from verl.utils.device import get_device_name
 from verl.workers.engine_workers_tinker import TinkerTrainingWorker
 
 from trainer_core.algorithm.losses import policy_loss
@@ -26,12 +27,10 @@ class SplitWorker(TinkerTrainingWorker):
 
     def __init__(self, config: Any) -> None:
         """`config`: a `TrainingWorkerConfig` of verl."""
-        if not torch.distributed.is_initialized():  # verl would name gloo twice on a CPU, which torch refuses
-            torch.distributed.init_process_group(
-                "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-                rank=int(os.environ["RANK"]),
-                world_size=int(os.environ["WORLD_SIZE"]),
-            )
+        on_cpu = get_device_name() == "cpu"
+        if on_cpu and not torch.distributed.is_initialized():  # verl names gloo twice, which torch refuses
+            rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            torch.distributed.init_process_group("gloo", rank=rank, world_size=size)
         super().__init__(config)
         self.reset()
         self.set_loss_fn(batch_loss)
