@@ -127,8 +127,10 @@ def test_seeds_limits_and_alternatives(stage: Stage) -> None:
 def test_nothing_starts_while_it_is_paused_and_who_gives_up_leaves(stage: Stage) -> None:
     async def hold() -> None:
         await stage.engine.pause()
-        waiting = asyncio.create_task(stage.engine.generate(request()))
+        waiting, leaving = (asyncio.create_task(stage.engine.generate(request())) for _ in range(2))
         await asyncio.sleep(0.5)
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
         assert not waiting.done()
         await stage.engine.resume()
         assert len(await waiting) == 4

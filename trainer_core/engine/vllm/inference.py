@@ -45,10 +45,7 @@ class VllmInference:
 
     async def generate(self, request: Request) -> list[Generation]:
         """See `InferenceEngine.generate`; tokens are told when the answer is whole."""
-        while (held := self._held) is not None:
-            await asyncio.wrap_future(held)
-        with self._changed:
-            self._in_flight += 1
+        await self._enter()
         try:
             answer, with_tops = await self._ask(_body(request)), request.top_logprobs > 0
             made = [_generation(each, self._version, with_tops=with_tops) for each in answer["choices"]]
@@ -61,6 +58,16 @@ class VllmInference:
                 for number in each.ids:
                     request.on_token(index, number)
         return made
+
+    async def _enter(self) -> None:
+        """Be counted as under way, once nothing is held back; who pauses is in another thread."""
+        while True:
+            with self._changed:
+                held = self._held
+                if held is None:
+                    self._in_flight += 1
+                    return
+            await asyncio.shield(asyncio.wrap_future(held))  # who gives up leaves the others waiting
 
     async def _ask(self, body: dict[str, Any]) -> Any:
         while True:
@@ -110,7 +117,8 @@ class VllmInference:
 
     async def pause(self) -> None:
         """See `InferenceEngine.pause`."""
-        self._held = self._held or Future()
+        with self._changed:
+            self._held = self._held or Future()
         await asyncio.to_thread(self._wait_for_rest)
 
     def _wait_for_rest(self) -> None:
@@ -119,7 +127,8 @@ class VllmInference:
 
     async def resume(self) -> None:
         """See `InferenceEngine.resume`."""
-        held, self._held = self._held, None
+        with self._changed:
+            held, self._held = self._held, None
         if held is not None:
             held.set_result(None)
 
