@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
-from urllib.request import urlopen
+from urllib.request import ProxyHandler, build_opener
 
 from trainer_core.types import TrainingError
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from trainer_core.config import services as config
 
 _KEEPER = """
-import os, signal, subprocess, sys, threading
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL)
+import os, shutil, signal, subprocess, sys, threading
+grace, folders, command = float(sys.argv[1]), sys.argv[2].split(os.pathsep), sys.argv[3:]
+child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 def end_with_input():
     while os.read(0, 4096): pass
     child.terminate()
-    try: child.wait(float(sys.argv[1]))
+    try: child.wait(grace)
     except subprocess.TimeoutExpired: pass
+    for folder in filter(None, folders): shutil.rmtree(folder, ignore_errors=True)
     os.killpg(0, signal.SIGKILL)
 threading.Thread(target=end_with_input, daemon=True).start()
 status = child.wait()
@@ -43,6 +45,8 @@ _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
 _TOLD_LINES = 15
+_TOLD_BYTES = 2**20
+"""At most so much of what it printed last is looked at."""
 _ANSWERS_IN_S = 5.0
 
 
@@ -57,6 +61,7 @@ class Companion:
         environment: Mapping[str, str] | None = None,
         *,
         grace_s: float = 10.0,
+        leaves: Sequence[str] = (),
     ) -> None:
         """
         Args:
@@ -64,6 +69,7 @@ class Companion:
             log: the file that gets what it prints.
             environment: on top of the trainer's own.
             grace_s: from SIGTERM to SIGKILL.
+            leaves: folders that go with the trainer, also where that is killed.
         """
         self.name = name
         self._log = log
@@ -72,7 +78,7 @@ class Companion:
         with log.open("ab") as told:
             self._told_from = told.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _KEEPER, str(grace_s), *command],
+                [sys.executable, "-c", _KEEPER, str(grace_s), os.pathsep.join(leaves), *command],
                 env={**os.environ, **(environment or {})},
                 stdin=subprocess.PIPE,
                 stdout=told,
@@ -97,8 +103,13 @@ class Companion:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def wait_until(self, is_ready: Callable[[], bool], timeout_s: float) -> None:
-        """Block until it is ready.
+    def wait_until(
+        self,
+        is_ready: Callable[[], bool],
+        timeout_s: float,
+        safe_point: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Block until it is ready, or `safe_point` raises.
 
         Raises:
             TrainingError: it ended, or was not ready in time; its last lines are told.
@@ -109,12 +120,13 @@ class Companion:
                 raise TrainingError(f"{self.name} ended at its start:\n{self.tail()}")
             if time.monotonic() > deadline:
                 raise TrainingError(f"{self.name} was not ready in {timeout_s:g} s:\n{self.tail()}")
+            safe_point()
             time.sleep(_LOOK_S)
 
     def printed(self) -> str:
-        """All of it."""
+        """The last of it."""
         with self._log.open("rb") as log:
-            log.seek(self._told_from)
+            log.seek(max(self._told_from, log.seek(0, os.SEEK_END) - _TOLD_BYTES))
             return log.read().decode("utf-8", "replace")
 
     def tail(self) -> str:
@@ -137,10 +149,14 @@ class Companions:
     """The programs that a config names, from `__enter__` to `__exit__`; one that ends is started again."""
 
     def __init__(
-        self, programs: Sequence[config.Companion], folder: Path, say: Callable[[str], None] = lambda _: None
+        self,
+        programs: Sequence[config.Companion],
+        folder: Path,
+        say: Callable[[str], None] = lambda _: None,
+        safe_point: Callable[[], None] = lambda: None,
     ) -> None:
         """`folder`: gets what they print, in `companions/`."""
-        self._programs, self._say = programs, say
+        self._programs, self._say, self._safe_point = programs, say, safe_point
         self._folder = folder / "companions"
         self._keepers: list[threading.Thread] = []
         self._is_over = threading.Event()
@@ -153,7 +169,7 @@ class Companions:
         """
         try:
             for number, program in enumerate(self._programs):
-                one = self._start(program, number)
+                one = self._start(program, number, self._safe_point)
                 self._keepers.append(threading.Thread(target=self._keep, args=(program, number, one)))
                 self._keepers[-1].start()
         except BaseException:
@@ -172,24 +188,27 @@ class Companions:
         for keeper in self._keepers:
             keeper.join()
 
-    def _start(self, program: config.Companion, number: int) -> Companion:
-        key = f"ajet.companions[{number}]"
+    def _start(
+        self, program: config.Companion, number: int, safe_point: Callable[[], None] = lambda: None
+    ) -> Companion:
+        key, words = f"ajet.companions[{number}]", program.command.split()
         try:
-            command, ready = shlex.split(program.command), re.compile(program.ready_pattern or "")
-        except (ValueError, re.error) as error:
-            raise TrainingError(f"{key}: {error}") from None
-        if not command:
+            ready = re.compile(program.ready_pattern or "")
+        except re.error as error:
+            raise TrainingError(f"{key}.ready_pattern: {error}") from None
+        if not words:
             raise TrainingError(f"{key}.command is empty")
-        name = f"{key} ({Path(command[0]).name})"
-        self._say(f"{name} starts")
-        one = Companion(command, name, self._folder / f"{number}-{Path(command[0]).name}.log")
+        program_name = Path(words[0]).name
+        self._say(f"{key} ({program_name}) starts")
+        log = self._folder / f"{number}-{program_name}.log"
+        one = Companion(["sh", "-c", program.command], f"{key} ({program_name})", log)
 
         def is_ready() -> bool:
             has_said = one.is_running and ready.search(one.printed()) is not None
             return self._is_over.is_set() or (has_said and _is_healthy(program.health_url))
 
         try:
-            one.wait_until(is_ready, program.starts_in_s)
+            one.wait_until(is_ready, program.starts_in_s, safe_point)
         except BaseException:
             one.close()
             raise
@@ -217,7 +236,7 @@ def _is_healthy(url: str | None) -> bool:
     if url is None:
         return True
     try:
-        with urlopen(url, timeout=_ANSWERS_IN_S) as answer:
+        with build_opener(ProxyHandler({})).open(url, timeout=_ANSWERS_IN_S) as answer:
             return bool(answer.status == HTTPStatus.OK)
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return False

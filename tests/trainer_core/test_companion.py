@@ -97,7 +97,7 @@ def test_it_is_started_again_as_often_as_it_may(here: Path) -> None:
     [
         (
             {"command": "/no/such/program", "ready_pattern": "x"},
-            r"companions\[1\] \(program\) ended at its start(.|\n)*No such file",
+            r"companions\[1\] \(program\) ended at its start(.|\n)*not found",
         ),
         (
             {"command": "sh -c 'echo broken; exit 3'", "ready_pattern": "x"},
@@ -108,8 +108,11 @@ def test_it_is_started_again_as_often_as_it_may(here: Path) -> None:
             {"command": "sleep 600", "health_url": "http://127.0.0.1:1", "starts_in_s": 1},
             "was not ready in 1 s",
         ),
-        ({"command": "sleep 600", "ready_pattern": "("}, r"companions\[1\]: missing \)"),
-        ({"command": "echo 'a"}, r"companions\[1\]: No closing quotation"),
+        ({"command": "sleep 600", "ready_pattern": "("}, r"companions\[1\]\.ready_pattern: missing \)"),
+        (
+            {"command": "echo 'a", "ready_pattern": "x"},
+            r"ended at its start:(.|\n)*nterminated quoted string",
+        ),
         ({"command": "  "}, r"companions\[1\]\.command is empty"),
     ],
 )
@@ -120,6 +123,15 @@ def test_what_cannot_be_started_is_said_and_leaves_nothing(
         with Companions([server(), Companion.model_validate(program)], here):
             pytest.fail("not ready")
     eventually(lambda: are_gone(pids(here)[0]))
+
+
+def test_who_waits_for_it_can_be_stopped(here: Path) -> None:
+    def safe_point() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Companions([server(ready_pattern="never")], here, safe_point=safe_point).__enter__()
+    eventually(lambda: not (here / "pids").exists() or are_gone(pids(here)[0]))
 
 
 def test_how_it_is_seen_to_be_ready_has_to_be_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Export = Callable[[Path], None]
 """Writes the weights being trained into a folder, in Hugging Face format."""
+_UNKNOWN_SIZE = 8 * 2**30
 
 
 def on_transformers(
@@ -40,22 +42,27 @@ def on_transformers(
 
 def exported(export: Export) -> Mapping[str, torch.Tensor]:
     """The weights that `export` writes."""
-    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         export(Path(folder))
-        return {
-            name: value
-            for path in sorted(Path(folder).glob("*.safetensors"))
-            for name, value in load_file(path).items()
-        }
+        paths = sorted(Path(folder).glob("*.safetensors"))
+        return {name: value for path in paths for name, value in load_file(path).items()}
 
 
-def memory_folder() -> str | None:
-    """A folder in memory, where there is one."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+def _memory_folder(model: Path) -> str | None:
+    """A folder in memory, where there is one that has room for the weights of a model as float32."""
+    size = sum(path.stat().st_size for path in model.glob("*.safetensors")) or _UNKNOWN_SIZE
+    in_memory = Path("/dev/shm")
+    return str(in_memory) if in_memory.is_dir() and shutil.disk_usage(in_memory).free > 2 * size else None
 
 
 def on_vllm(
-    ajet: Ajet, folder: str, export: Export, closing: ExitStack, *, say: Callable[[str], None]
+    ajet: Ajet,
+    folder: str,
+    export: Export,
+    closing: ExitStack,
+    *,
+    say: Callable[[str], None],
+    safe_point: Callable[[], None] = lambda: None,
 ) -> InferenceEngine:
     """A vLLM server, started here, that gets the weights by `export`; `closing` ends it.
 
@@ -65,13 +72,12 @@ def on_vllm(
     from trainer_core.engine.vllm.inference import VllmInference
     from trainer_core.engine.vllm.server import VllmServer
 
-    weights = Path(
-        closing.enter_context(tempfile.TemporaryDirectory(prefix="ajet-weights-", dir=memory_folder()))
-    )
-    server = VllmServer(ajet, folder, Path(ajet.experiment_dir, "vllm.log"))
+    place = tempfile.TemporaryDirectory(prefix="ajet-weights-", dir=_memory_folder(Path(folder)))
+    weights = Path(closing.enter_context(place))
+    server = VllmServer(ajet, folder, Path(ajet.experiment_dir, "vllm.log"), weights)
     closing.callback(server.close)
     say(f"vLLM starts, on {server.python}; it prints to {server.log}")
-    server.start()
+    server.start(safe_point)
     return VllmInference(server, export, weights)
 
 

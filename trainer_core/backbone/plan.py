@@ -67,7 +67,8 @@ def make_plan(ajet: Ajet) -> Plan:
         users_code(ajet, None)
     tasks, (training, validation, are_written) = None, _counted(ajet)
     if ajet.task_reader.type not in ("huggingface_dat_repo", "data_generation"):
-        with TemporaryDirectory() as folder, Companions(ajet.companions, Path(folder)):
+        asked = ajet.companions if ajet.task_reader.type in ("env_service", "openenv", "verifiers") else ()
+        with TemporaryDirectory() as folder, Companions(asked, Path(folder)):
             with VerifiersEnvironments(ajet.task_reader.environments, Path(folder)) as environments:
                 tasks = read_tasks(ajet.task_reader, environments)
         training, validation = len(tasks.training), len(tasks.validation)

@@ -67,7 +67,7 @@ class Run:
         set_up_libraries(common.num_threads, common.seed)
 
         judge, workflow = users_code(ajet, folder)
-        closing.enter_context(Companions(ajet.companions, folder, say))
+        closing.enter_context(Companions(ajet.companions, folder, say, safe_point))
         environments = closing.enter_context(VerifiersEnvironments(ajet.task_reader.environments, folder))
         tasks = read_tasks(
             ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point

@@ -90,11 +90,9 @@ def make_engines(
     size = common.nnodes * common.n_gpus_per_node
     in_process = size == 1 and common.ray == "auto"
     say(f"verl trains {'in this process' if in_process else f'on Ray, {size} workers'}")
-    with (
-        Path(ajet.experiment_dir, "verl.log").open("a", encoding="utf-8") as log,
-        redirect_stdout(log),
-        redirect_stderr(log),
-    ):
+    # open to the end: libraries that are imported meanwhile go on logging to it
+    log = closing.enter_context(Path(ajet.experiment_dir, "verl.log").open("a"))  # noqa: SIM115
+    with redirect_stdout(log), redirect_stderr(log):
         from trainer_core.engine.verl.training import VerlTraining
 
         make = _worker_maker(config, folder, closing, in_process=in_process)
@@ -109,7 +107,7 @@ def make_engines(
         is_lora=is_lora,
     )
     if rollout.inference == "vllm":
-        inference = on_vllm(ajet, folder, training.export, closing, say=say)
+        inference = on_vllm(ajet, folder, training.export, closing, say=say, safe_point=safe_point)
     else:
         own = load_model(folder)
         inference = on_transformers(ajet, own.model, own.tokenizer, lambda: exported(training.export))

@@ -70,7 +70,7 @@ class InterchangeServer(
 class Companion(Section):
     """A program that runs beside the training, such as the server of an environment."""
 
-    command: str = Field(description="What starts it, as typed in a shell.", min_length=1)
+    command: str = Field(description="What starts it, as typed in `sh`.", min_length=1)
     ready_pattern: str | None = key(None, "It is ready when it has printed this (a regular expression).")
     health_url: str | None = key(None, "And when this address answers with status 200.")
     starts_in_s: Positive = key(600, "Seconds it may take until then.")

@@ -131,6 +131,9 @@ def test_the_tree_is_verls(model: str) -> None:
     )
     with pytest.raises(TrainingError, match=r"is no key of verl .*nearest is verl\..*fsdp_config\.fsdp_size"):
         look(config)
+    ours = config.model_copy(update={"verl": {"actor_rollout_ref": {"actor": {"optim": {"lr": 0.5}}}}})
+    with pytest.raises(TrainingError, match=r"optim\.lr is set by ajet\.trainer_common\.optim\.lr"):
+        look(ours)
     wrong = config.model_copy(
         update={"verl": {"actor_rollout_ref": {"actor": {"fsdp_config": {"strategy": "nonsense"}}}}}
     )

@@ -29,7 +29,7 @@ def join_ray(address: str, cpus: int, environment: Mapping[str, str]) -> Callabl
             logging_level="ERROR",
             runtime_env={"env_vars": dict(environment)},
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise TrainingError(
             f"there is no Ray cluster at {address} ({error}). Type `ray start --head` on one machine and "
             "`ray start --address=…` on the others, or leave --with-ray-cluster out"
@@ -47,13 +47,20 @@ def make_pool(nodes: int, per_node: int, *, use_gpu: bool) -> RayResourcePool:
     Raises:
         TrainingError: the cluster has less, for which Ray would wait for ever.
     """
-    there, workers = ray.cluster_resources(), nodes * per_node
-    asked = {"CPU": workers * GROUPS} | ({"GPU": workers} if use_gpu else {})
+    asked = {"CPU": per_node * GROUPS} | ({"GPU": per_node} if use_gpu else {})
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for name, number in asked.items():
-        if there.get(name, 0.0) < number:
+        if sum(int(each.get(name, 0.0) // number) for each in machines) < nodes:
+            has = ", ".join(f"{each.get(name, 0.0):g}" for each in machines)
             raise TrainingError(
-                f"trainer_common.nnodes x n_gpus_per_node = {workers} workers take {number} {name}s, and the "
-                f"Ray cluster has {there.get(name, 0.0):g}. Lower one, or add machines with `ray start`"
+                f"trainer_common.nnodes = {nodes} machines with {number} {name}s each are asked for "
+                f"({per_node} workers), and those of the Ray cluster have {has}. Lower n_gpus_per_node or "
+                "nnodes, or add machines with `ray start`"
+            )
+        if (free := ray.available_resources().get(name, 0.0)) < number * nodes:
+            raise TrainingError(
+                f"the Ray cluster has {free:g} {name}s free, and {number * nodes} are asked for: others use "
+                "it. Wait for them, or lower trainer_common.n_gpus_per_node or nnodes"
             )
     return RayResourcePool([per_node] * nodes, use_gpu=use_gpu, max_colocate_count=GROUPS)
 

@@ -16,7 +16,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
 
 from trainer_core.config.schema import Config
-from trainer_core.config.verl import translated
+from trainer_core.config.verl import TARGETS, translated
 from trainer_core.types import TrainingError
 
 _ADDED = ("mixed_precision", "override_config")
@@ -27,14 +27,17 @@ def verl_tree(config: Config) -> DictConfig:
     """The whole tree, checked against verl's.
 
     Raises:
-        TrainingError: a key of `verl:` is none of verl's.
+        TrainingError: a key of `verl:` is none of verl's, or has a name of ours.
     """
     with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
         tree = compose("ppo_trainer")
     OmegaConf.set_struct(tree, True)
     for path, value in translated(config.ajet).items():
         OmegaConf.update(tree, path, value, force_add=path.endswith(_ADDED))
+    ours = {target: path for path, targets in TARGETS.items() for target in targets}
     for path, value in raw(config).items():
+        if path in ours:
+            raise TrainingError(f"verl.{path} is set by ajet.{ours[path]}; set that key instead")
         try:
             OmegaConf.update(tree, path, value, force_add=any(f".{each}." in path for each in _ADDED))
         except OmegaConfBaseException as error:

@@ -103,7 +103,12 @@ class VerlTraining:
     def export(self, folder: Path) -> None:
         """See `TrainingEngine.export`."""
         folder.mkdir(parents=True, exist_ok=True)
-        _call(self._policy.export, str(folder.absolute()))
+        _call(self._policy.export, str(folder.absolute()), socket.gethostname())
+        if not (folder / "model.safetensors").is_file():
+            raise TrainingError(
+                f"no worker of verl runs on the trainer's machine, so that the weights went to {folder} of "
+                "another one. Start the trainer on a machine of the cluster that takes workers"
+            )
 
     def _as_verl(self, batch: Batch, fields: Mapping[str, torch.Tensor], **meta: Any) -> Any:
         """The batch as verl has it: nested, each value where its token is predicted, and with sequences that

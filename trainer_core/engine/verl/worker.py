@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,19 +37,22 @@ class SplitWorker(TinkerTrainingWorker):
         self.set_loss_fn(batch_loss)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
-    def export(self, folder: str) -> None:
-        """Rank 0 writes the weights, LoRA merged into them, in Hugging Face format."""
+    def export(self, folder: str, machine: str) -> None:
+        """The first rank on that machine, or rank 0, writes the weights, LoRA merged, as Hugging Face does."""
         config = self.model_config.hf_config
         is_tied = getattr(config, "tie_word_embeddings", False)
+        machines: list[str] = [""] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(machines, socket.gethostname())
+        writes = self.rank == (machines.index(machine) if machine in machines else 0)
         rank = self.model_config.lora_rank
         # with LoRA verl's own export would round to bfloat16
         named = self.engine.module.state_dict().items() if rank else self.engine.get_per_tensor_param()[0]
         whole = {}
         for name, value in named:
             gathered = value.full_tensor() if isinstance(value, DTensor) else value  # by all ranks
-            if self.rank == 0 and not (is_tied and name.endswith("lm_head.weight")):
+            if writes and not (is_tied and name.endswith("lm_head.weight")):
                 whole[name] = gathered.detach().cpu().contiguous().clone()
-        if self.rank == 0:
+        if writes:
             if rank:
                 whole = merged(whole, self.model_config.lora_alpha / rank)
             config.save_pretrained(folder)

@@ -18,6 +18,8 @@ from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import FinishReason, TrainingError
 
 _ROUTE = "http://vllm/inference/v1/generate"
+_KEPT_S = 2.0
+"""An idle connection; the server drops it after 5."""
 _MOST_STARTS = 10
 """Of a server that dies on its way."""
 
@@ -40,6 +42,8 @@ class VllmInference:
         self._held: Future[None] | None = None
         self._starts = 0
         self._starting = threading.Lock()
+        self._failed: TrainingError | None = None
+        """Why it cannot be started any more: nobody tries again."""
         self._version = 0
         self._has_weights = False
 
@@ -70,12 +74,17 @@ class VllmInference:
             await asyncio.shield(asyncio.wrap_future(held))  # who gives up leaves the others waiting
 
     async def _ask(self, body: dict[str, Any]) -> Any:
+        is_second = False
         while True:
             starts = self._starts
             try:
                 reply = await self._client().post(_ROUTE, json=body)
             except httpx.TransportError as error:
                 failed = TrainingError(f"vLLM does not answer: {error}")
+                if not is_second:  # it may have dropped an idle connection at that very moment
+                    is_second = True
+                    await asyncio.sleep(0.1)
+                    continue
             else:
                 if reply.is_success:
                     return reply.json()
@@ -87,7 +96,9 @@ class VllmInference:
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+            limits = httpx.Limits(
+                max_connections=None, max_keepalive_connections=256, keepalive_expiry=_KEPT_S
+            )
             transport = httpx.AsyncHTTPTransport(uds=self._server.socket, limits=limits)
             self._clients[loop] = httpx.AsyncClient(transport=transport, timeout=None)
         return self._clients[loop]
@@ -99,16 +110,22 @@ class VllmInference:
             TrainingError: it lives, and failed; or it does not start, or dies too often.
         """
         with self._starting:
+            if self._failed is not None:
+                raise self._failed
             if self._starts != starts:
                 return
             if not self._server.ends_soon():
                 raise failed
-            if self._starts == _MOST_STARTS:
-                raise TrainingError(f"vLLM died {_MOST_STARTS + 1} times; see {self._server.log}")
-            self._server.start()
-            if self._has_weights:
-                self._load()
             self._starts += 1
+            try:
+                if self._starts > _MOST_STARTS:
+                    raise TrainingError(f"vLLM died {self._starts} times; see {self._server.log}")
+                self._server.start()
+                if self._has_weights:
+                    self._load()
+            except (TrainingError, httpx.HTTPError) as error:
+                self._failed = TrainingError(f"vLLM could not be started again: {error}")
+                raise self._failed from error
 
     @contextmanager
     def session(self, key: tuple[int | str, ...]) -> Iterator[None]:

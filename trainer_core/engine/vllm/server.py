@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,8 @@ _ENDS_IN_S = 10.0
 class VllmServer:
     """It listens on a Unix socket in a folder of its own: nobody else reaches it, and no port is taken."""
 
-    def __init__(self, ajet: Ajet, model: str, log: Path) -> None:
-        """`model`: a folder, or a name of the hub.
+    def __init__(self, ajet: Ajet, model: str, log: Path, weights: Path) -> None:
+        """`model`: a folder, or a name of the hub. `weights`: a folder that goes with the trainer.
 
         Raises:
             TrainingError: there is no such interpreter, or its cache cannot hold one conversation.
@@ -51,18 +51,24 @@ class VllmServer:
         if self._is_on_cpu:
             _check_capacity(ajet, Path(model))
         self._folder = tempfile.mkdtemp(prefix="ajet-vllm-")
+        self._leaves = (self._folder, str(weights))
         self.socket = str(Path(self._folder, "socket"))
         """Where it listens."""
         self._arguments = [
             *("--model", model, "--served-model-name", "policy", "--uds", self.socket),
             *("--dtype", "float32" if ajet.trainer_common.model_dtype == "fp32" else "bfloat16"),
-            *("--max-model-len", str(rollout.max_model_len), "--max-num-seqs", str(rollout.max_num_seqs)),
+            *("--max-model-len", str(rollout.max_model_len), "--max-num-seqs", str(self._most_rows(ajet))),
             *("--logprobs-mode", "processed_logprobs", "--worker-extension-cls", "ajet_vllm.TakeWeights"),
             *("--disable-uvicorn-access-log", "--disable-log-stats"),
             *self._for_device(ajet),
             *rollout.vllm_arguments,
         ]
         self._process: Companion | None = None
+
+    @staticmethod
+    def _most_rows(ajet: Ajet) -> int:
+        """A request that asks for more answers than this is refused."""
+        return max(ajet.rollout.max_num_seqs, ajet.rollout.num_repeat, ajet.trainer_common.val_pass_n)
 
     def _for_device(self, ajet: Ajet) -> list[str]:
         if self._is_on_cpu:
@@ -81,8 +87,8 @@ class VllmServer:
             time.sleep(0.1)
         return not self.is_running
 
-    def start(self) -> None:
-        """Start it, after one that died too, and wait until it answers.
+    def start(self, safe_point: Callable[[], None] = lambda: None) -> None:
+        """Start it, after one that died too, and wait until it answers or `safe_point` raises.
 
         Raises:
             TrainingError: it ended or did not get ready; its last lines are told.
@@ -92,8 +98,9 @@ class VllmServer:
             self._process.close()
             Path(self.socket).unlink(missing_ok=True)
         command = [str(self.python), str(_IN_SERVER / "ajet_vllm.py"), *self._arguments]
-        self._process = Companion(command, "vLLM", self.log, self._environment(), grace_s=15.0)
-        self._process.wait_until(self._answers, _STARTS_IN_S)
+        own = self._environment()
+        self._process = Companion(command, "vLLM", self.log, own, grace_s=15.0, leaves=self._leaves)
+        self._process.wait_until(self._answers, _STARTS_IN_S, safe_point)
 
     def _environment(self) -> Mapping[str, str]:
         own = {"PYTHONPATH": str(_IN_SERVER), "VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1"}

@@ -20,7 +20,10 @@ class TakeWeights:
         from safetensors import safe_open
 
         began = time.monotonic()
-        for path in sorted(Path(folder).glob("*.safetensors")):
+        found = sorted(Path(folder).glob("*.safetensors"))
+        if not found:
+            raise FileNotFoundError(f"there are no weights in {folder}")
+        for path in found:
             with safe_open(path, "pt") as weights:
                 named = ((name, weights.get_tensor(name)) for name in weights.keys())  # noqa: SIM118
                 self.model_runner.model.load_weights(named)

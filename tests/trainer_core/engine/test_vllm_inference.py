@@ -1,0 +1,151 @@
+"""The engine on a vLLM server, against one that does what it is told: who waits, who is told what, and how
+often it is started. `tests/trainer_core/stack` has the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from trainer_core.engine.protocols import Request
+from trainer_core.engine.vllm.inference import VllmInference
+from trainer_core.types import Sampling, TrainingError
+
+REQUEST = Request([1, 2], Sampling(1.0), 4)
+ANSWER = {
+    "choices": [
+        {
+            "token_ids": [5],
+            "finish_reason": "stop",
+            "logprobs": {"content": [{"token_id": 5, "logprob": -0.5, "top_logprobs": []}]},
+        }
+    ]
+}
+
+
+class Server:
+    """Stands for `VllmServer`, and for the client of it."""
+
+    log = Path("vllm.log")
+
+    def __init__(self) -> None:
+        self.is_running = True
+        self.started = 0
+        self.posted = 0
+        self.commands: list[str] = []
+        self.on_post: Callable[[], None] = lambda: None
+        self.on_start: Callable[[], None] = lambda: None
+        self.on_command: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        self.started += 1
+        self.on_start()
+        self.is_running = True
+
+    def ends_soon(self) -> bool:
+        return not self.is_running
+
+    def command(self, path: str, body: Any = None) -> None:
+        self.commands.append(path)
+        self.on_command()
+
+    async def post(self, _url: str, json: Any) -> httpx.Response:
+        self.posted += 1
+        await asyncio.sleep(0.01)
+        if not self.is_running:
+            raise httpx.ConnectError("nobody listens")
+        self.on_post()
+        return httpx.Response(200, json=ANSWER)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def engine(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VllmInference:
+    monkeypatch.setattr(VllmInference, "_client", lambda self: server)
+    return VllmInference(server, lambda folder: None, tmp_path)  # type: ignore[arg-type]
+
+
+async def ask(engine: VllmInference, count: int = 1) -> list[Any]:
+    return await asyncio.gather(*(engine.generate(REQUEST) for _ in range(count)), return_exceptions=True)
+
+
+async def test_a_connection_that_was_dropped_is_tried_once_more(
+    server: Server, engine: VllmInference
+) -> None:
+    dropped = [httpx.RemoteProtocolError("dropped")]
+
+    def drop() -> None:
+        if dropped:
+            raise dropped.pop()
+
+    server.on_post = drop
+    (answer,) = await ask(engine)
+    assert answer[0].ids == (5,) and (server.posted, server.started) == (2, 0)
+
+
+async def test_a_living_server_that_does_not_answer_is_not_started(
+    server: Server, engine: VllmInference
+) -> None:
+    def drop() -> None:
+        raise httpx.ReadError("dropped")
+
+    server.on_post = drop
+    (failed,) = await ask(engine)
+    assert isinstance(failed, TrainingError) and "does not answer" in str(failed) and server.started == 0
+
+
+async def test_all_wait_for_one_start_and_it_gets_its_weights_again(
+    server: Server, engine: VllmInference
+) -> None:
+    await engine.update_weights(3)
+    server.commands.clear()
+    server.is_running = False
+    answers = await ask(engine, 12)
+    assert all(answer[0].weight_version == 3 for answer in answers) and server.started == 1
+    assert server.commands == ["/collective_rpc", "/reset_prefix_cache"]
+
+
+async def test_one_that_cannot_be_started_is_tried_once_for_all(
+    server: Server, engine: VllmInference
+) -> None:
+    def fail() -> None:
+        raise TrainingError("no memory")
+
+    server.is_running, server.on_start = False, fail
+    failed = await ask(engine, 12)
+    assert {type(each) for each in failed} == {TrainingError} and "no memory" in str(failed[0])
+    assert server.started == 1
+    (again,) = await ask(engine)
+    assert isinstance(again, TrainingError) and server.started == 1
+
+
+async def test_one_that_dies_over_its_weights_is_an_error_in_words(
+    server: Server, engine: VllmInference
+) -> None:
+    def die() -> None:
+        server.is_running = False
+        raise httpx.ReadError("died")
+
+    server.on_command = die
+    with pytest.raises(TrainingError, match="could not be started again: died"):
+        await engine.update_weights(1)
+    assert server.started == 1
+
+
+async def test_who_gives_up_while_it_is_paused_leaves_the_others_waiting(engine: VllmInference) -> None:
+    await engine.pause()
+    waiting, leaving = (asyncio.create_task(engine.generate(REQUEST)) for _ in range(2))
+    await asyncio.sleep(0.05)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    assert not waiting.done()
+    await engine.resume()
+    assert (await waiting)[0].ids == (5,)
