@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
@@ -18,7 +17,7 @@ from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.verl import translated
 from trainer_core.engine.protocols import Engines
 from trainer_core.engine.start_model import load_model
-from trainer_core.types import TaskSplits, TrainingError
+from trainer_core.types import TaskSplits
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Config
@@ -34,21 +33,8 @@ _SAMPLED_BYTES = 2**20
 """Of each end of a weight file that goes into its digest."""
 
 
-def check_installed() -> None:
-    """
-    Raises:
-        TrainingError: verl is not here.
-    """
-    if importlib.util.find_spec("verl") is None:
-        raise TrainingError(
-            "ajet.backbone: verl is not installed here; type: pip install '.[trainer,verl]', or on a machine "
-            "without a GPU `make cpu-stack`, or choose `local`"
-        )
-
-
 def prepare(config: Config) -> None:
     """Set what verl reads from the environment when it is imported; nothing of it is before."""
-    check_installed()
     common = config.ajet.trainer_common
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARN")
     if common.device == "cpu":
@@ -59,7 +45,7 @@ def look(config: Config) -> dict[str, Any]:
     """What is set in verl's tree, by path, checked against the verl that is installed.
 
     Raises:
-        TrainingError: verl is not here, or refuses the config.
+        TrainingError: verl refuses the config.
     """
     prepare(config)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):

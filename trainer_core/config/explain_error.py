@@ -36,7 +36,8 @@ def _problems(details: ErrorDetails, layered: Layered) -> list[Problem]:
     found, (item, *inside) = all_keys()[".".join(location)], (*whole[len(location) :], "")
     if item.isdigit() and inside[:-1]:  # a key of a mapping in a list
         key, why = f"{found.path}[{item}].{'.'.join(inside[:-1])}", details["msg"]
-        return [Problem(f"{why[0].lower()}{why[1:]}.", "", layered.where(location), key)]
+        fix = "Add it." if details["type"] == "missing" else "Correct it, or leave it out."
+        return [Problem(f"{why[0].lower()}{why[1:]}.", fix, layered.where(location), key)]
     return [
         layered.problem(found.path, f"must be {_expected(found)}.", _mend(found, layered.value(location)))
     ]

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any, get_args
 
@@ -128,6 +129,10 @@ def findings(config: Config) -> tuple[Finding, ...]:
     if backbone not in TABLES:
         why = "this backbone is not available in this version"
         return (Finding("ajet.backbone", backbone, "refused", why, f"Use `{'` or `'.join(TABLES)}`."),)
+    if backbone == "verl" and find_spec("verl") is None:
+        why = "verl is not installed here"
+        fix = "Type: pip install '.[trainer,verl]', or without a GPU: make cpu-stack; or use `local`."
+        return (Finding("ajet.backbone", backbone, "refused", why, fix),)
     doubtful = () if backbone == "debug" else _numbers(config.ajet)
     alone = () if config.ajet.rollout.user_workflow else _without_workflow(config)
     return (*_from_table(config), *_start_model(config.ajet), *alone, *doubtful)

@@ -61,7 +61,15 @@ def test_trinity_is_not_there_yet() -> None:
     assert "local" in finding.fix
 
 
-def test_verl_reads_what_is_of_gpus_and_what_is_not_there_names_it() -> None:
+def test_verl_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer_core.config.support.find_spec", lambda name: None)
+    (finding,) = found({"backbone": "verl"}).values()
+    assert (finding.key, finding.why) == ("ajet.backbone", "verl is not installed here")
+    assert "make cpu-stack" in finding.fix
+
+
+def test_verl_reads_what_is_of_gpus_and_what_is_not_there_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer_core.config.support.find_spec", lambda name: True)
     of_gpus = {"nnodes": 2, "n_gpus_per_node": 4, "fsdp_config": {"param_offload": False}}
     assert found({"backbone": "verl", "trainer_common": of_gpus}) == {}
     assert len(found({"trainer_common": of_gpus})) == 3

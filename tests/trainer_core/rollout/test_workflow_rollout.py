@@ -104,7 +104,7 @@ def test_no_more_episodes_run_at_once_than_allowed(play: Play) -> None:
         ("sys.exit(3)", "workflow", "SystemExit(3)"),
         ("raise asyncio.CancelledError", "workflow", "CancelledError"),
         ("return 'good'", "workflow", "reward 'good'"),
-        ("return float('nan')", "workflow", "must be a finite number"),
+        ("return float('nan')", "workflow", "not a finite number"),
         ("return None", "no_reward", "workflow Agent returned no reward, and task_judge names no judge"),
         ("raise ConnectionResetError('gone')", "connection", "ConnectionResetError: gone"),
         ("raise ExceptionGroup('two', [OSError('x'), ConnectionError('y')])", "workflow", "OSError: x"),

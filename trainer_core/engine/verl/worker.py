@@ -38,7 +38,7 @@ class SplitWorker(TinkerTrainingWorker):
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def export(self, folder: str, machine: str) -> None:
-        """The first rank on that machine, or rank 0, writes the weights, LoRA merged, as Hugging Face does."""
+        """The first rank on that machine, or rank 0, writes the weights, with LoRA merged into them."""
         config = self.model_config.hf_config
         is_tied = getattr(config, "tie_word_embeddings", False)
         machines: list[str] = [""] * torch.distributed.get_world_size()
