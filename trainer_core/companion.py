@@ -28,15 +28,17 @@ _KEEPER = """
 import os, shutil, signal, subprocess, sys, threading
 grace, folders, command = float(sys.argv[1]), sys.argv[2].split(os.pathsep), sys.argv[3:]
 child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+is_alone = threading.Event()
 def end_with_input():
     while os.read(0, 4096): pass
+    is_alone.set()
     child.terminate()
     try: child.wait(grace)
-    except subprocess.TimeoutExpired: pass
-    for folder in filter(None, folders): shutil.rmtree(folder, ignore_errors=True)
-    os.killpg(0, signal.SIGKILL)
+    except subprocess.TimeoutExpired: child.kill()
 threading.Thread(target=end_with_input, daemon=True).start()
 status = child.wait()
+if is_alone.is_set():
+    for folder in filter(None, folders): shutil.rmtree(folder, ignore_errors=True)
 print(f"[ended with exit status {status}]", flush=True)
 os.killpg(0, signal.SIGKILL)
 """

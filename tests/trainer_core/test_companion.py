@@ -139,16 +139,20 @@ def test_how_it_is_seen_to_be_ready_has_to_be_said() -> None:
         Config.model_validate({"ajet": {"companions": [{"command": "sleep 1"}]}})
 
 
-def test_it_is_gone_when_the_trainer_is_killed(here: Path) -> None:
+@pytest.mark.parametrize("ends", ["default_int_handler", "SIG_IGN"])
+def test_it_is_gone_with_its_folders_when_the_trainer_is_killed(here: Path, ends: str) -> None:
+    handle = f"import signal\nsignal.signal(signal.SIGTERM, signal.{ends})\n"
+    (here / "server.py").write_text(handle + PROGRAM)
+    (here / "leaves" / "deep").mkdir(parents=True)
     program = (
-        "import sys, time; from pathlib import Path\n"
-        "from trainer_core.companion import Companions; from trainer_core.config.services import Companion\n"
-        "with Companions([Companion(command=sys.argv[1], ready_pattern='serving')], Path()):\n"
-        "    print('ready', flush=True); time.sleep(600)\n"
+        "import sys, time; from pathlib import Path; from trainer_core.companion import Companion\n"
+        "started = Companion(sys.argv[1:], 'it', Path('log'), grace_s=1.0, leaves=['leaves', 'no'])\n"
+        "started.wait_until(lambda: 'serving' in started.printed(), 60.0)\n"
+        "print('ready', flush=True); time.sleep(600)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", program, SERVER.format("server.py")]
+    command = [sys.executable, "-c", program, sys.executable, "-u", "server.py"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as trainer:
         assert trainer.stdout is not None and trainer.stdout.readline() == "ready\n"
         trainer.kill()
-    eventually(lambda: are_gone(pids(here)[0]))
+    eventually(lambda: are_gone(pids(here)[0]) and not (here / "leaves").exists())
