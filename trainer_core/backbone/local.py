@@ -56,7 +56,7 @@ def make_engines(
     start = start_model(ajet, tasks, say=say, safe_point=safe_point)
     digest, parameters = weights_digest(start.model), start.model.num_parameters()
     lora = ajet.lora if ajet.lora.lora_rank else None
-    needs_copy = lora is None and (common.use_kl_loss or common.algorithm.use_kl_in_reward)
+    needs_copy = lora is None and common.uses_reference
     training = LocalTraining(
         start.model,
         copy.deepcopy(start.model) if needs_copy else None,

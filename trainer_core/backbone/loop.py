@@ -133,7 +133,7 @@ def _learn(run: Run, step: int, collected: SequenceOf[Episode], phases: Phases) 
             metrics |= corrected.metrics
             if not batch.trained.any():
                 raise TrainingError(f"step {step}: rollout_rs left nothing; raise rollout_rs_threshold")
-    if common.use_kl_loss or common.algorithm.use_kl_in_reward:
+    if common.uses_reference:
         with phases("ref"):
             batch = replace(batch, reference_logprobs=engine.forward(batch, "reference"))
     with phases("adv"):

@@ -32,7 +32,7 @@ def estimate(shape: ModelShape, ajet: Ajet, planned: Schedule, validated: int) -
     parts = {"libraries": _LIBRARIES, "weights": weights} | _sampling(shape, ajet, samples)
     if not common.val_only:
         parts |= {"optimizer": 2 * trained, "gradients": trained} | _update(shape, ajet, planned)
-        if (common.use_kl_loss or common.algorithm.use_kl_in_reward) and not rank:
+        if common.uses_reference and not rank:
             parts["reference copy"] = weights
         if common.one_step_off_policy:
             parts["sampling copy"] = weights

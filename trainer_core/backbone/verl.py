@@ -72,7 +72,7 @@ def make_engines(
     ajet, common, rollout = config.ajet, config.ajet.trainer_common, config.ajet.rollout
     folder = local.start_folder(ajet, tasks, say=say, safe_point=safe_point)
     is_lora = ajet.lora.lora_rank > 0
-    needs_copy = not is_lora and (common.use_kl_loss or common.algorithm.use_kl_in_reward)
+    needs_copy = not is_lora and common.uses_reference
     size = common.nnodes * common.n_gpus_per_node
     in_process = size == 1 and common.ray == "auto"
     say(f"verl trains {'in this process' if in_process else f'on Ray, {size} workers'}")

@@ -206,3 +206,8 @@ class TrainerCommon(
         False,
         "Record the episodes of all steps, not only of the first, the last and those with a validation.",
     )
+
+    @property
+    def uses_reference(self) -> bool:
+        """True if log-probabilities under the start model are needed."""
+        return self.use_kl_loss or self.algorithm.use_kl_in_reward

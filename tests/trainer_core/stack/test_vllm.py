@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -36,9 +36,6 @@ class Stage:
         engine = on_vllm(self.config.ajet, model, self.training.export, closing, say=lambda _: None)
         assert isinstance(engine, VllmInference)
         self.engine = engine
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run(work)
 
     @property
     def pids(self) -> list[int]:
@@ -93,7 +90,7 @@ def test_it_samples_from_the_weights_that_are_trained(stage: Stage) -> None:
         stale = stage.training.forward_backward(batch_of(pairs), Loss())
         assert stale["training/rollout_probs_diff_max"] > 1e-4
 
-    stage.run(steps())
+    asyncio.run(steps())
 
 
 def test_seeds_limits_and_alternatives(stage: Stage) -> None:
@@ -121,7 +118,7 @@ def test_seeds_limits_and_alternatives(stage: Stage) -> None:
         with pytest.raises(TrainingError, match="vLLM answers 400"):
             await stage.engine.generate(request(prompt_ids=[65] * 1000))
 
-    stage.run(ask())
+    asyncio.run(ask())
 
 
 def test_nothing_starts_while_it_is_paused_and_who_gives_up_leaves(stage: Stage) -> None:
@@ -141,7 +138,7 @@ def test_nothing_starts_while_it_is_paused_and_who_gives_up_leaves(stage: Stage)
         await asyncio.wait_for(stage.engine.pause(), 5.0)  # nothing is under way
         await stage.engine.resume()
 
-    stage.run(hold())
+    asyncio.run(hold())
 
 
 def test_a_server_that_is_killed_comes_back_with_its_weights(stage: Stage) -> None:
@@ -162,7 +159,7 @@ def test_a_server_that_is_killed_comes_back_with_its_weights(stage: Stage) -> No
         assert again[0].logprobs == pytest.approx(before[0].logprobs, abs=1e-5)
         assert not psutil.wait_procs(running, timeout=10.0)[1]
 
-    stage.run(kill())
+    asyncio.run(kill())
 
 
 def test_what_cannot_be_started_is_said(model: str, vllm_python: str, tmp_path: Path) -> None:
