@@ -139,8 +139,7 @@ class TrainerCommon(
     )
     model_dtype: Literal["fp32", "bf16"] = key(
         "fp32",
-        "Weights and optimizer state of the local backbone. `bf16` halves the memory, and loses "
-        "steps smaller than about 1/256 of a weight.",
+        "What the model computes in; the optimizer keeps float32 weights, also of a `bf16` model.",
     )
     enable_gradient_checkpointing: bool = key(
         False, "Compute layers again for the gradient: less memory, more time."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from trainer_core.algorithm.logits import head_logprobs
 from trainer_core.algorithm.losses import policy_loss
 from trainer_core.bounds import MICRO_BATCH_TOKENS
+from trainer_core.engine.adamw import AdamW
 from trainer_core.engine.hidden_states import HalvedModel, can_share_prompts
 from trainer_core.engine.lora import Adapter
 from trainer_core.engine.micro_batches import MicroBatch, micro_batches
@@ -31,10 +32,9 @@ _STATE = "trainer_state.pt"
 class LocalTraining:
     """AdamW on a model shared with the inference engine, with a frozen copy of the start policy as reference.
 
-    Model and reference are moved to `device` and `dtype` in place. With bfloat16 weights the optimizer's
-    state is bfloat16 too, and steps smaller than about 1/256 of a weight are lost; log-probabilities and
-    losses are float32 always. The model stays in eval mode: without dropout the ratio measures the change of
-    the weights and nothing else.
+    Model and reference are moved to `device` and `dtype` in place; what the optimizer keeps, log-
+    probabilities and losses are float32 always. The model stays in eval mode: without dropout the ratio
+    measures the change of the weights and nothing else.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class LocalTraining:
         if gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         self._adapter = Adapter(model, lora, lora_seed) if lora else None
-        self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self._optimizer = torch.optim.AdamW(self._trained, betas=betas, weight_decay=weight_decay, fused=True)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._optimizer = AdamW(trained, betas, weight_decay)
 
     @torch.no_grad()
     def forward(self, batch: Batch, policy: Policy = "policy") -> torch.Tensor:
@@ -120,19 +120,16 @@ class LocalTraining:
 
     def optim_step(self, lr: float, grad_clip: float) -> dict[str, float]:
         """See `TrainingEngine.optim_step`."""
-        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, grad_clip, foreach=True))
+        norm = self._optimizer.clip(grad_clip)
         self._check_finite({"actor/grad_norm": norm})
-        for group in self._optimizer.param_groups:
-            group["lr"] = lr
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.step(lr)
         return {"actor/grad_norm": norm}
 
     def save(self, folder: Path) -> None:
         """See `TrainingEngine.save`."""
         self.export(folder)
         state = {
-            "optimizer": self._optimizer.state_dict(),
+            "optimizer": self._optimizer.state(),
             "torch_rng": torch.get_rng_state(),
             "adapter": self._adapter.state() if self._adapter else None,
         }
@@ -146,7 +143,7 @@ class LocalTraining:
                 self._adapter.load(state["adapter"])
             else:
                 self._load_weights(folder)
-            self._optimizer.load_state_dict(state["optimizer"])
+            self._optimizer.load(state["optimizer"])
             torch.set_rng_state(state["torch_rng"])
         except Exception as error:  # torch, safetensors, zip and pickle each have errors of their own
             raise TrainingError(
@@ -159,6 +156,12 @@ class LocalTraining:
             self._adapter.export(folder)
         else:
             self._model.save_pretrained(folder)
+
+    def on_gpu(self) -> Mapping[str, torch.Tensor] | None:
+        """See `TrainingEngine.on_gpu`."""
+        if self._device.type != "cuda" or self._adapter:
+            return None
+        return dict(self._model.named_parameters())
 
     def _load_weights(self, folder: Path) -> None:
         saved = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype).state_dict()
@@ -199,7 +202,7 @@ class LocalTraining:
     def _check_finite(self, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
             if not math.isfinite(value):
-                self._optimizer.zero_grad(set_to_none=True)
+                self._optimizer.zero_grad()
                 raise TrainingError(
                     f"{name} is {value}: the training has diverged (non-finite loss or gradient). Lower "
                     "trainer_common.optim.lr or optim.grad_clip, and go on from the last checkpoint"

@@ -160,7 +160,7 @@ def test_divergence_is_an_error_and_leaves_the_weights(model: Any, batch: Batch)
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_bfloat16_weights_and_state_with_float32_logprobs(model: Any, batch: Batch) -> None:
+def test_bfloat16_weights_with_float32_logprobs(model: Any, batch: Batch) -> None:
     exact = LocalTraining(copy.deepcopy(model), None).forward(batch)
     engine = LocalTraining(model, None, dtype=torch.bfloat16)
     rounded = engine.forward(batch)
