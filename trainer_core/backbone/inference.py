@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import load_file
 
 from trainer_core.engine.local_inference import LocalInference
-from trainer_core.engine.protocols import InferenceEngine
+from trainer_core.engine.protocols import InferenceEngine, TrainingEngine
 
 if TYPE_CHECKING:
     import torch
@@ -58,13 +58,13 @@ def _memory_folder(model: Path) -> str | None:
 def on_vllm(
     ajet: Ajet,
     folder: str,
-    export: Export,
+    training: TrainingEngine,
     closing: ExitStack,
     *,
     say: Callable[[str], None],
     safe_point: Callable[[], None] = lambda: None,
 ) -> InferenceEngine:
-    """A vLLM server, started here, that gets the weights by `export`; `closing` ends it.
+    """A vLLM server, started here, that gets the weights of `training`; `closing` ends it.
 
     Raises:
         TrainingError: it cannot be started.
@@ -72,13 +72,16 @@ def on_vllm(
     from trainer_core.engine.vllm.inference import VllmInference
     from trainer_core.engine.vllm.server import VllmServer
 
+    rollout = ajet.rollout
     place = tempfile.TemporaryDirectory(prefix="ajet-weights-", dir=_memory_folder(Path(folder)))
     weights = Path(closing.enter_context(place))
     server = VllmServer(ajet, folder, Path(ajet.experiment_dir, "vllm.log"), weights)
     closing.callback(server.close)
     say(f"vLLM starts, on {server.python}; it prints to {server.log}")
     server.start(safe_point)
-    return VllmInference(server, export, weights)
+    # it must read them on the GPU again when it has died, which it may at any time
+    is_still = not ajet.trainer_common.one_step_off_policy and rollout.tensor_model_parallel_size == 1
+    return VllmInference(server, training.export, weights, training.on_gpu if is_still else lambda: None)
 
 
 def closes(engine: InferenceEngine) -> Callable[[], None]:

@@ -72,7 +72,7 @@ def make_engines(
         lora_seed=derive_seed(common.seed, "lora", 0),
     )
     if rollout.inference == "vllm":
-        inference = on_vllm(ajet, start.folder, training.export, closing, say=say, safe_point=safe_point)
+        inference = on_vllm(ajet, start.folder, training, closing, say=say, safe_point=safe_point)
     elif common.one_step_off_policy:  # it samples while the weights are trained, so that it needs its own
         inference = on_transformers(ajet, copy.deepcopy(start.model), start.tokenizer, start.model.state_dict)
     else:

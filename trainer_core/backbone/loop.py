@@ -91,7 +91,8 @@ async def _step(
     else:
         await run.inference.pause()
         row = _learn(run, step, episodes, phases)
-    await run.inference.update_weights(step)
+    with phases("update_weights"):
+        await run.inference.update_weights(step)
     await run.inference.resume()
     return row, ahead
 

@@ -93,7 +93,7 @@ def make_engines(
         is_lora=is_lora,
     )
     if rollout.inference == "vllm":
-        inference = on_vllm(ajet, folder, training.export, closing, say=say, safe_point=safe_point)
+        inference = on_vllm(ajet, folder, training, closing, say=say, safe_point=safe_point)
     else:
         own = load_model(folder)
         inference = on_transformers(ajet, own.model, own.tokenizer, lambda: exported(training.export))

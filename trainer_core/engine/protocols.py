@@ -126,6 +126,9 @@ class TrainingEngine(Protocol):
     def export(self, folder: Path) -> None:
         """Write the weights alone, in Hugging Face format."""
 
+    def on_gpu(self) -> Mapping[str, torch.Tensor] | None:
+        """The weights by their names in that format, where this process has them whole on its GPU."""
+
 
 @dataclass(frozen=True)
 class Engines:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import torch
 
 from trainer_core.engine.protocols import Request
 from trainer_core.engine.vllm.inference import VllmInference
@@ -50,7 +51,7 @@ class Server:
         return not self.is_running
 
     def command(self, path: str, body: Any = None) -> None:
-        self.commands.append(path)
+        self.commands.append(body["method"] if body else path)
         self.on_command()
 
     async def post(self, _url: str, json: Any) -> httpx.Response:
@@ -110,7 +111,7 @@ async def test_all_wait_for_one_start_and_it_gets_its_weights_again(
     server.is_running = False
     answers = await ask(engine, 12)
     assert all(answer[0].weight_version == 3 for answer in answers) and server.started == 1
-    assert server.commands == ["/collective_rpc", "/reset_prefix_cache"]
+    assert server.commands == ["take_weights", "/reset_prefix_cache"]
 
 
 async def test_one_that_cannot_be_started_is_tried_once_for_all(
@@ -125,6 +126,31 @@ async def test_one_that_cannot_be_started_is_tried_once_for_all(
     assert server.started == 1
     (again,) = await ask(engine)
     assert isinstance(again, TrainingError) and server.started == 1
+
+
+@pytest.mark.parametrize("can_read", [True, False])
+async def test_weights_on_its_gpu_are_read_there_or_come_as_files(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_read: bool
+) -> None:
+    exported: list[Path] = []
+
+    def refuse() -> None:
+        if server.commands[-1] == "take_shared" and not can_read:
+            raise httpx.HTTPError("other torch")
+
+    monkeypatch.setattr(VllmInference, "_client", lambda self: server)
+    server.on_command = refuse
+    weights = {"head": torch.ones(2)}
+    engine = VllmInference(server, exported.append, tmp_path, lambda: weights)  # type: ignore[arg-type]
+    await engine.update_weights(1)
+    await engine.update_weights(2)
+    server.is_running = False
+    await ask(engine)
+    reset = "/reset_prefix_cache"
+    if can_read:
+        assert server.commands == ["take_shared", reset] * 3 and not exported
+    else:
+        assert server.commands == ["take_shared", *["take_weights", reset] * 3] and len(exported) == 2
 
 
 async def test_one_that_dies_over_its_weights_is_an_error_in_words(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -33,7 +33,7 @@ class Stage:
             rollout={"inference": "vllm", "vllm_python": python},
         )
         self.training = LocalTraining(load_model(model).model, None)
-        engine = on_vllm(self.config.ajet, model, self.training.export, closing, say=lambda _: None)
+        engine = on_vllm(self.config.ajet, model, self.training, closing, say=lambda _: None)
         assert isinstance(engine, VllmInference)
         self.engine = engine
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_started_is_said(model: str, vllm_python: str, tmp_path: 
             model, experiment_dir=str(tmp_path), rollout={"vllm_python": vllm_python, **rollout}
         )
         with ExitStack() as closing:
-            on_vllm(config.ajet, model, lambda _: None, closing, say=lambda _: None)
+            on_vllm(config.ajet, model, cast(Any, None), closing, say=lambda _: None)
 
     with pytest.raises(TrainingError, match="vllm_python: there is no interpreter /no/such/python"):
         start(vllm_python="/no/such/python")

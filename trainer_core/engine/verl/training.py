@@ -110,6 +110,9 @@ class VerlTraining:
                 "another one. Start the trainer on a machine of the cluster that takes workers"
             )
 
+    def on_gpu(self) -> None:
+        """See `TrainingEngine.on_gpu`: they are in shards."""
+
     def _as_verl(self, batch: Batch, fields: Mapping[str, torch.Tensor], **meta: Any) -> Any:
         """The batch as verl has it: nested, each value where its token is predicted, and with sequences that
         train nothing added until the ranks divide their number."""

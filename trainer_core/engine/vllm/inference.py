@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import logging
+import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +15,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx
+import torch
+from torch.multiprocessing.reductions import reduce_tensor
 
 from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import FinishReason, TrainingError
 
+_log = logging.getLogger(__name__)
+
 _ROUTE = "http://vllm/inference/v1/generate"
+_RPC = "/collective_rpc"
 _KEPT_S = 2.0
 """An idle connection; the server drops it after 5."""
 _MOST_STARTS = 10
@@ -28,14 +36,23 @@ class VllmInference:
     """Fills `InferenceEngine`. Requests wait while it is paused; a request that the server dies over is asked
     again when it has been started anew, with the weights that it had."""
 
-    def __init__(self, server: VllmServer, export: Callable[[Path], None], weights: Path) -> None:
+    def __init__(
+        self,
+        server: VllmServer,
+        export: Callable[[Path], None],
+        weights: Path,
+        on_gpu: Callable[[], Mapping[str, torch.Tensor] | None] = lambda: None,
+    ) -> None:
         """
         Args:
             server: running.
             export: writes the weights being trained into a folder, in Hugging Face format.
             weights: a folder for them, where the server reads them.
+            on_gpu: those weights where this process has them on the server's GPU, which then reads them
+                there; they may not change while answers are written.
         """
-        self._server, self._export, self._weights = server, export, weights
+        self._server, self._export, self._weights, self._on_gpu = server, export, weights, on_gpu
+        self._shares = True
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
         self._changed = threading.Condition()  # guards what follows
         self._in_flight = 0
@@ -122,7 +139,7 @@ class VllmInference:
                     raise TrainingError(f"vLLM died {self._starts} times; see {self._server.log}")
                 self._server.start()
                 if self._has_weights:
-                    self._load()
+                    self._load(is_new=False)
             except (TrainingError, httpx.HTTPError) as error:
                 self._failed = TrainingError(f"vLLM could not be started again: {error}")
                 raise self._failed from error
@@ -155,21 +172,40 @@ class VllmInference:
         self._version = version
 
     def _update(self) -> None:
-        self._export(self._weights)
         self._has_weights = True
         try:
-            self._load()
+            self._load(is_new=True)
         except httpx.HTTPError as error:
             self._start_again(self._starts, TrainingError(f"vLLM takes no weights: {error}"))
 
-    def _load(self) -> None:
-        asked = {"method": "take_weights", "args": [str(self._weights)]}
-        self._server.command("/collective_rpc", asked)
+    def _load(self, *, is_new: bool) -> None:
+        shared = self._on_gpu() if self._shares else None
+        if shared is None or not self._share(shared):
+            if is_new or shared is not None:  # else what the folder has are the weights that it had
+                self._export(self._weights)
+            self._server.command(_RPC, {"method": "take_weights", "args": [str(self._weights)]})
         self._server.command("/reset_prefix_cache")
+
+    def _share(self, weights: Mapping[str, torch.Tensor]) -> bool:
+        """Have the server read them on the GPU; False if it cannot, as when its torch is of another kind."""
+        try:
+            self._server.command(_RPC, {"method": "take_shared", "args": [handles(weights)]})
+        except (httpx.HTTPError, RuntimeError) as error:
+            if not self._server.is_running:
+                raise
+            _log.warning("vLLM gets its weights as files: it cannot read them on the GPU (%s)", error)
+            self._shares = False
+        return self._shares
 
     async def close(self) -> None:
         """See `InferenceEngine.close`."""
         await self.resume()
+
+
+def handles(weights: Mapping[str, torch.Tensor]) -> str:
+    """What another process opens the tensors with, as long as they are here; see `take_shared`."""
+    opened = [(name, reduce_tensor(value.detach())) for name, value in weights.items()]
+    return base64.b64encode(pickle.dumps(opened)).decode("ascii")
 
 
 def _body(request: Request) -> dict[str, Any]:

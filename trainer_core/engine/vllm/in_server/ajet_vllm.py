@@ -3,7 +3,9 @@
 `python ajet_vllm.py ARGUMENTS` is `vllm serve`, with the token route on. Needs vLLM and nothing of ours.
 """
 
+import base64
 import contextlib
+import pickle
 import sys
 import time
 from pathlib import Path
@@ -27,6 +29,17 @@ class TakeWeights:
             with safe_open(path, "pt") as weights:
                 named = ((name, weights.get_tensor(name)) for name in weights.keys())  # noqa: SIM118
                 self.model_runner.model.load_weights(named)
+        return time.monotonic() - began
+
+    def take_shared(self, handles: str) -> float:
+        """Load weights that another process has on this GPU; the seconds that took. `handles`: base64 of the
+        pickled list of each one's name, and of the function and arguments that open it."""
+        import torch
+
+        began = time.monotonic()
+        opened = pickle.loads(base64.b64decode(handles))
+        self.model_runner.model.load_weights((name, open_it(*how)) for name, (open_it, how) in opened)
+        torch.accelerator.synchronize()
         return time.monotonic() - began
 
 
