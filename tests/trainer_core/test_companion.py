@@ -15,7 +15,7 @@ import psutil
 import pytest
 from pydantic import ValidationError
 
-from trainer_core.companion import Companions
+from trainer_core.companion import companions
 from trainer_core.config.schema import Config
 from trainer_core.config.services import Companion
 from trainer_core.types import TrainingError
@@ -72,7 +72,7 @@ def are_gone(numbers: list[int]) -> bool:
 
 def test_it_is_ready_when_it_has_said_so_and_answers_and_ends_with_all_it_started(here: Path) -> None:
     (here / "port").write_text("0")
-    with Companions([server(), server(health_url="http://127.0.0.1:1")][:1], here):
+    with companions([server(), server(health_url="http://127.0.0.1:1")][:1], here):
         (started,) = pids(here)
         assert not are_gone(started)
     eventually(lambda: are_gone(started))
@@ -82,7 +82,7 @@ def test_it_is_ready_when_it_has_said_so_and_answers_and_ends_with_all_it_starte
 
 def test_it_is_started_again_as_often_as_it_may(here: Path) -> None:
     said: list[str] = []
-    with Companions([server(max_restarts=2)], here, said.append):
+    with companions([server(max_restarts=2)], here, said.append):
         for number in range(3):
             eventually(lambda: len(pids(here)) == number + 1)  # noqa: B023
             os.kill(pids(here)[number][0], signal.SIGKILL)
@@ -120,7 +120,7 @@ def test_what_cannot_be_started_is_said_and_leaves_nothing(
     here: Path, program: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(TrainingError, match=told):
-        with Companions([server(), Companion.model_validate(program)], here):
+        with companions([server(), Companion.model_validate(program)], here):
             pytest.fail("not ready")
     eventually(lambda: are_gone(pids(here)[0]))
 
@@ -130,7 +130,7 @@ def test_who_waits_for_it_can_be_stopped(here: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Companions([server(ready_pattern="never")], here, safe_point=safe_point).__enter__()
+        companions([server(ready_pattern="never")], here, safe_point=safe_point).__enter__()
     eventually(lambda: not (here / "pids").exists() or are_gone(pids(here)[0]))
 
 
@@ -145,8 +145,8 @@ def test_it_is_gone_with_its_folders_when_the_trainer_is_killed(here: Path, ends
     (here / "server.py").write_text(handle + PROGRAM)
     (here / "leaves" / "deep").mkdir(parents=True)
     program = (
-        "import sys, time; from pathlib import Path; from trainer_core.companion import Companion\n"
-        "started = Companion(sys.argv[1:], 'it', Path('log'), grace_s=1.0, leaves=['leaves', 'no'])\n"
+        "import sys, time; from pathlib import Path; from trainer_core.child_process import ChildProcess\n"
+        "started = ChildProcess(sys.argv[1:], 'it', Path('log'), grace_s=1.0, leaves=['leaves', 'no'])\n"
         "started.wait_until(lambda: 'serving' in started.printed(), 60.0)\n"
         "print('ready', flush=True); time.sleep(600)\n"
     )

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 from trainer_core.backbone import local
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.run import set_up_libraries
-from trainer_core.backbone.seeds import derive_seed
 from trainer_core.backbone.users_code import users_code
-from trainer_core.companion import Companions
+from trainer_core.companion import companions
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.environments.verifiers import VerifiersEnvironments
+from trainer_core.backbone.seeds import derive_seed
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import Episode, Sampling, TaskSplits, TrainingError
 
@@ -45,7 +45,7 @@ def debug(config: Config) -> int:
     try:
         with TemporaryDirectory() as folder, ExitStack() as closing:
             settings = ajet.task_reader
-            closing.enter_context(Companions(ajet.companions, Path(folder), _progress))
+            closing.enter_context(companions(ajet.companions, Path(folder), _progress))
             environments = closing.enter_context(VerifiersEnvironments(settings.environments, Path(folder)))
             tasks = read_tasks(settings, environments, validates=ajet.trainer_common.val_only, say=_progress)
             asyncio.run(_play(config, tasks, closing))

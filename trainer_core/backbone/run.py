@@ -19,7 +19,7 @@ from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
 from trainer_core.backbone.users_code import users_code
-from trainer_core.companion import Companions
+from trainer_core.companion import companions
 from trainer_core.config.load import resolved_yaml
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.records.recorder import Recorder
@@ -67,7 +67,7 @@ class Run:
         set_up_libraries(common.num_threads, common.seed)
 
         judge, workflow = users_code(ajet, folder)
-        closing.enter_context(Companions(ajet.companions, folder, say, safe_point))
+        closing.enter_context(companions(ajet.companions, folder, say, safe_point))
         environments = closing.enter_context(VerifiersEnvironments(ajet.task_reader.environments, folder))
         tasks = read_tasks(
             ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point

@@ -174,7 +174,7 @@ def test_a_task_set_without_end_is_read_and_played(v1: str, here: Path) -> None:
             environments.tasks()
     with started(here, {"package": "endless", "python": v1, "arguments": {"taskset": {"foo": 1}}}) as wrong:
         with pytest.raises(
-            TrainingError, match=r"\n    arguments\.taskset\.foo: Extra inputs are not permitted$"
+            TrainingError, match=r"\n    arguments\.taskset\.foo: Extra inputs are not permitted\n"
         ):
             wrong.tasks()
 
