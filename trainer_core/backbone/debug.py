@@ -26,7 +26,7 @@ from trainer_core.backbone.users_code import users_code
 from trainer_core.companion import companions
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.environments.verifiers import VerifiersEnvironments
-from trainer_core.backbone.seeds import derive_seed
+from trainer_core.seeds import derive_seed
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import Episode, Sampling, TaskSplits, TrainingError
 

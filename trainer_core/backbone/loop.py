@@ -26,9 +26,9 @@ from trainer_core.algorithm.weights import token_weights
 from trainer_core.backbone.credit import episode_advantages, token_advantages
 from trainer_core.backbone.phases import Phases
 from trainer_core.backbone.run import Run
-from trainer_core.backbone.seeds import derive_seed
 from trainer_core.backbone.stop import StopRequested, StopSignals
 from trainer_core.rollout.metrics import rollout_metrics
+from trainer_core.seeds import derive_seed
 from trainer_core.timeline import merge, to_batch
 from trainer_core.tracking.batch_metrics import batch_metrics, drift_warning, mean_of
 from trainer_core.types import Batch, Episode, Sampling, TrainingError

@@ -1,9 +1,7 @@
-"""What every rollout has in common: the Protocol, seeds and sessions of episodes, the end when they
-fail."""
+"""What every rollout has in common: the Protocol, the sessions of episodes, the end when they fail."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
@@ -30,12 +28,6 @@ class Rollout(Protocol):
         Raises:
             TrainingError: the judge failed, or every episode did.
         """
-
-
-def seed_of(seed: int, *place: int) -> int:
-    """A 63-bit seed for a place in the batch, or the same question asked twice would get one answer."""
-    digest = hashlib.sha256("/".join(map(str, (seed, *place))).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def open_session(engine: InferenceEngine, place: tuple[int, ...], sessions: ExitStack) -> ExitStack:

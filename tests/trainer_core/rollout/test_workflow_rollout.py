@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -359,9 +360,9 @@ class Counting(FakeEngine):
 def test_a_session_is_opened_before_the_one_it_follows_is_closed(
     rollout_of: Callable[..., WorkflowRollout], engine: FakeEngine
 ) -> None:
+    counting = Counting(engine)
     rollout = rollout_of("async def Agent(task, tuner):\n    return 1.0\n", max_env_worker=2)
-    counting = rollout._engine = Counting(engine)
-    asyncio.run(rollout.run(TASKS, repeats=2, sampling=Sampling(), seed=0))
+    asyncio.run(replace(rollout, engine=counting).run(TASKS, repeats=2, sampling=Sampling(), seed=0))
     assert counting.seen[:2] == [{(0, 0)}, {(0, 0), (0, 1)}]
     closing = counting.seen[2:]
     assert [len(one) for one in closing] == [3, 2, 3, 2, 1, 0]
