@@ -7,14 +7,13 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.trainer_core.processes import eventually, is_running
 from trainer_core.environments.conversation import ServiceError, ServiceOutageError
 from trainer_core.environments.process import WorkerProcess, ask
 from trainer_core.types import DataError
@@ -48,21 +47,6 @@ def worker(folder: Path, code: str = WORKER) -> Iterator[WorkerProcess]:
     file.write_text(code)
     with WorkerProcess([sys.executable, str(file)], [], "the worker", folder / "worker.log") as started:
         yield started
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def eventually(is_so: Any) -> None:
-    until = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_it_answers_prints_to_its_log_and_ends_with_the_trainer(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
-from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.gateway import Gateway
 from trainer_core.judge.judge import Judge
 from trainer_core.rollout.abnormal import AbnormalAnswers
@@ -30,11 +29,6 @@ async def ask(tuner, *texts):
     return answer.choices[0].message.content
 
 """
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Any:
-    return make_tokenizer()
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
+from tests.trainer_core.gateway.fake import FakeEngine
 from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.judge.judge import ExactMatchJudge, Judge, OneByOne, Output, Score
@@ -20,10 +20,11 @@ TASKS = [Task("a", "21", "12"), Task("b", "43", "34")]
 TOKENIZER = make_tokenizer()
 
 
-class Scripted:
+class Scripted(FakeEngine):
     """Answers every prompt with its digits in order, then with them as they are."""
 
     def __init__(self, before: Callable[[str], Any] = lambda question: None) -> None:
+        super().__init__(lambda request, index: ())
         self.asked: list[Request] = []
         self._before = before
 
@@ -37,17 +38,6 @@ class Scripted:
     def _generation(self, ids: tuple[int, ...]) -> Generation:
         ids = (*ids, TOKENIZER.eos_token_id)
         return Generation(ids, (-0.1,) * len(ids), FinishReason.STOP, weight_version=7)
-
-    def session(self, key: tuple[int | str, ...]) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
-
-    async def update_weights(self, version: int) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def rollout(engine: Any, judge: Judge | None = None, longest: int | None = None) -> SingleTurnRollout:

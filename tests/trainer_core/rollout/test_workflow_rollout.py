@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
+from tests.trainer_core.processes import eventually, is_running
 from tests.trainer_core.rollout.conftest import TASKS, Play
 from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.judge.judge import ExactMatchJudge, Score, UnlessBrought
@@ -207,15 +207,7 @@ def test_an_episode_that_takes_too_long_is_given_up_with_what_it_did(play: Play,
 def test_a_call_of_an_episode_that_is_given_up_is_cancelled(play: Play, engine: FakeEngine) -> None:
     engine.delay_s = 60.0
     play(SLOW.format(wait="pass"), timeout=0.5)
-    assert _soon(lambda: (engine.cancelled, engine.running) == (2, 0))
-
-
-def _soon(happens: Callable[[], bool]) -> bool:
-    """True once it has happened, in another thread."""
-    until = time.monotonic() + 20.0
-    while not happens() and time.monotonic() < until:
-        time.sleep(0.005)
-    return happens()
+    eventually(lambda: (engine.cancelled, engine.running) == (2, 0))
 
 
 class Halves:
@@ -274,7 +266,7 @@ def test_a_judge_that_fails_ends_training_and_leaves_nothing_running(play: Play,
     ) as error:
         play(code, Broken())
     assert isinstance(error.value.__cause__, ZeroDivisionError)
-    assert _soon(lambda: engine.running == 0)
+    eventually(lambda: engine.running == 0)
 
 
 @pytest.mark.parametrize(
@@ -446,14 +438,7 @@ def Agent(task, tuner):
     play(code, execute=in_process, timeout=3.0)
     found = [int(path.name) for path in pids.iterdir()]
     assert len(found) == 4
-    assert _soon(lambda: not any(map(_runs, found)))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    eventually(lambda: not is_running(*found))
 
 
 def test_a_process_dies_with_the_trainer_however_that_ends(tmp_path: Path) -> None:
@@ -477,8 +462,8 @@ tuner = Tuner("http://127.0.0.1:9", "tiny", str)
 asyncio.run(in_process(load_workflow("{agent}->Agent"), Task("a", "q"), tuner))
 """])  # fmt: skip
     try:
-        assert _soon(lambda: len(list(pids.iterdir())) == 2)
+        eventually(lambda: len(list(pids.iterdir())) == 2)
     finally:
         trainer.kill()
         trainer.wait()
-    assert _soon(lambda: not any(_runs(int(path.name)) for path in pids.iterdir()))
+    eventually(lambda: not is_running(*(int(path.name) for path in pids.iterdir())))
