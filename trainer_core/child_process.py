@@ -176,6 +176,7 @@ class ChildProcess:
                 wait()
             except TrainingError as error:
                 _log.warning("%s", error)
+                self._end()
 
     def _start(self) -> None:
         self._began = time.monotonic()
