@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.types import Episode, Sampling, Task, TrainingError
 
 
+@dataclass(frozen=True)
+class Tries:
+    """How often each task is tried, and how."""
+
+    repeats: int
+    sampling: Sampling
+    seed: int
+    is_training: bool = True
+    """False: agents may sample otherwise than `sampling`."""
+
+
 class Rollout(Protocol):
     """From tasks to judged episodes."""
 
-    async def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        repeats: int,
-        sampling: Sampling,
-        seed: int,
-        is_training: bool = True,
-    ) -> list[Episode]:
-        """`repeats` episodes of every task; those of one task lie together, in the order of `repeat`. One
-        that fails says so in its `error`. `is_training` false: agents may sample otherwise than `sampling`.
+    async def run(self, tasks: Sequence[Task], tries: Tries) -> list[Episode]:
+        """The episodes of every task; those of one task lie together, in the order of `repeat`. One that
+        fails says so in its `error`.
 
         Raises:
             TrainingError: the judge failed, or every episode did.

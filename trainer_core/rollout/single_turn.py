@@ -13,10 +13,10 @@ from typing import Any
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.judge.judge import Judge, judged
 from trainer_core.rollout.abnormal import AbnormalAnswers
-from trainer_core.rollout.protocol import check_some_succeeded, first_failure, open_session
+from trainer_core.rollout.protocol import Tries, check_some_succeeded, first_failure, open_session
 from trainer_core.seeds import derive_seed
 from trainer_core.tasks.prompts import Prompts
-from trainer_core.types import Call, Episode, FinishReason, Sampling, StopReason, Task, TrainingError
+from trainer_core.types import Call, Episode, FinishReason, StopReason, Task, TrainingError
 
 _log = logging.getLogger(__name__)
 
@@ -35,47 +35,31 @@ class SingleTurnRollout:
     """What becomes of answers that no healthy model gives; None: nothing."""
     clock: Callable[[], float] = time.perf_counter
 
-    async def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        repeats: int,
-        sampling: Sampling,
-        seed: int,
-        is_training: bool = True,
-    ) -> list[Episode]:
+    async def run(self, tasks: Sequence[Task], tries: Tries) -> list[Episode]:
         """See `Rollout.run`. A group is judged while others are still being generated. Where a prompt is too
         long or the engine fails, the episodes say so in `error`."""
         with ExitStack() as all_open, first_failure():
             sessions = [open_session(self.engine, (place,), all_open) for place in range(len(tasks))]
             async with asyncio.TaskGroup() as running:
                 groups = [
-                    running.create_task(self._group(position, task, repeats, sampling, seed, session))
+                    running.create_task(self._group(position, task, tries, session))
                     for position, (task, session) in enumerate(zip(tasks, sessions, strict=True))
                 ]
         episodes = [episode for group in groups for episode in group.result()]
         check_some_succeeded(episodes)
         return episodes
 
-    async def _group(
-        self,
-        position: int,
-        task: Task,
-        repeats: int,
-        sampling: Sampling,
-        seed: int,
-        session: ExitStack,
-    ) -> list[Episode]:
+    async def _group(self, position: int, task: Task, tries: Tries, session: ExitStack) -> list[Episode]:
         """The episodes of one task; `session` is closed once the engine has nothing more to do for it."""
         started = self.clock()
         try:
             prompt = self.prompts.ids([task])[0]
             request = Request(
                 prompt,
-                sampling,
+                tries.sampling,
                 self.max_tokens,
-                n=repeats,
-                seed=derive_seed(seed, position),
+                n=tries.repeats,
+                seed=derive_seed(tries.seed, position),
                 session=(position, 0, 0),
             )
             with session:
@@ -85,7 +69,7 @@ class SingleTurnRollout:
             message = str(error) if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
             return [
                 Episode(task, repeat, (), error=message, stop_reason=StopReason.FAILED)
-                for repeat in range(repeats)
+                for repeat in range(tries.repeats)
             ]
         seconds = self.clock() - started
         answers = list({one.ids: None for one in generations})

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import product
 
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway import EpisodeRules, Gateway, OtherModel, Recorded
@@ -23,9 +24,9 @@ from trainer_core.rollout.execution import Execute, in_thread
 from trainer_core.rollout.failures import Failure, failure_of
 from trainer_core.rollout.metrics import failures
 from trainer_core.rollout.progress import Progress, Running
-from trainer_core.rollout.protocol import check_some_succeeded, first_failure, open_session
+from trainer_core.rollout.protocol import Tries, check_some_succeeded, first_failure, open_session
 from trainer_core.seeds import derive_seed
-from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
+from trainer_core.types import Episode, StopReason, Task, TrainingError
 from trainer_core.workflow.tuner import Tuner
 from trainer_core.workflow.workflow import LoadedWorkflow, WorkflowOutput, api_key_of
 
@@ -80,27 +81,19 @@ class WorkflowRollout:
     def __post_init__(self) -> None:
         self._others()  # a key that is missing is told at once
 
-    async def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        repeats: int,
-        sampling: Sampling,
-        seed: int,
-        is_training: bool = True,
-    ) -> list[Episode]:
+    async def run(self, tasks: Sequence[Task], tries: Tries) -> list[Episode]:
         """See `Rollout.run`. A group is judged while others still run."""
         rules = EpisodeRules(
-            sampling=sampling,
+            sampling=tries.sampling,
             max_tokens=self.limits.max_tokens,
-            seed=seed,
-            client_sampling=not is_training,
+            seed=tries.seed,
+            client_sampling=not tries.is_training,
             max_calls=self.limits.max_calls,
             trainable=self.workflow.trainable,
             others=self._others(),
         )
-        progress = Progress(len(tasks) * repeats, self.clock)
-        waiting = deque((position, repeat) for position in range(len(tasks)) for repeat in range(repeats))
+        progress = Progress(len(tasks) * tries.repeats, self.clock)
+        waiting = deque(product(range(len(tasks)), range(tries.repeats)))
         groups: list[list[Episode]] = [[] for _ in tasks]
         telling = asyncio.create_task(progress.tell(self.say, self.tells_every))
         try:
@@ -111,7 +104,7 @@ class WorkflowRollout:
                     while True:
                         task, group = tasks[place[0]], groups[place[0]]
                         group.append(await self._episode(task, place, rules, progress))
-                        if len(group) == repeats:
+                        if len(group) == tries.repeats:
                             running.create_task(self._finish(task, group, progress))
                         if not waiting:
                             return session.close()

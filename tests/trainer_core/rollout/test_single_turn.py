@@ -12,6 +12,7 @@ from tests.trainer_core.gateway.fake import FakeEngine
 from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.judge.judge import ExactMatchJudge, Judge, OneByOne, Output, Score
+from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.single_turn import SingleTurnRollout
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.types import Episode, FinishReason, Sampling, StopReason, Task, TrainingError
@@ -49,7 +50,7 @@ def rollout(engine: Any, judge: Judge | None = None, longest: int | None = None)
 
 
 def run(engine: Any, *tasks: Task, judge: Judge | None = None, longest: int | None = None) -> list[Episode]:
-    running = rollout(engine, judge, longest).run(tasks, repeats=2, sampling=Sampling(0.5), seed=9)
+    running = rollout(engine, judge, longest).run(tasks, Tries(2, Sampling(0.5), seed=9))
     return asyncio.run(running)
 
 

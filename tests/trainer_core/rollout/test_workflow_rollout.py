@@ -22,6 +22,7 @@ from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.judge.judge import ExactMatchJudge, Score, UnlessBrought
 from trainer_core.rollout.execution import in_caller, in_process
 from trainer_core.rollout.metrics import failures, rollout_metrics
+from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.workflow_rollout import WorkflowRollout
 from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
 
@@ -354,7 +355,7 @@ def test_a_session_is_opened_before_the_one_it_follows_is_closed(
 ) -> None:
     counting = Counting(engine)
     rollout = rollout_of("async def Agent(task, tuner):\n    return 1.0\n", max_env_worker=2)
-    asyncio.run(replace(rollout, engine=counting).run(TASKS, repeats=2, sampling=Sampling(), seed=0))
+    asyncio.run(replace(rollout, engine=counting).run(TASKS, Tries(2, Sampling(), seed=0)))
     assert counting.seen[:2] == [{(0, 0)}, {(0, 0), (0, 1)}]
     closing = counting.seen[2:]
     assert [len(one) for one in closing] == [3, 2, 3, 2, 1, 0]
