@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainer_core.config.layers import merged
 from trainer_core.config.section import path_of
 from trainer_core.environments.process import WorkerProcess, ask
 from trainer_core.tasks.rows import text_of, unique_tasks
@@ -67,7 +68,7 @@ class VerifiersEnvironments(ExitStack):
             ("validation", settings.validation_arguments, settings.num_validation_tasks),
         )
         splits = {
-            split: {"arguments": _merged(settings.arguments, own), "most": limit}
+            split: {"arguments": merged(settings.arguments, own), "most": limit}
             for split, own, limit in sides
         }
         log = self._folder / f"{number}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', settings.package)}.log"
@@ -134,17 +135,6 @@ def _held_out(settings: VerifiersEnvironment, tasks: Sequence[Task]) -> int:
             "validation_arguments"
         )
     return min(settings.num_validation_tasks, len(tasks) // 2)
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, where `above` wins, mapping by mapping."""
-    merged = dict(below)
-    for name, value in above.items():
-        under = merged.get(name)
-        merged[name] = (
-            _merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
-        )
-    return merged
 
 
 def _unique(tasks: Sequence[Task]) -> tuple[Task, ...]:
