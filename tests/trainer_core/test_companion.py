@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from pydantic import ValidationError
 
-from trainer_core.companion import Companions
+from tests.trainer_core.processes import eventually, is_running
+from trainer_core.companion import companions
 from trainer_core.config.schema import Config
 from trainer_core.config.services import Companion
 from trainer_core.types import TrainingError
@@ -57,39 +56,36 @@ def pids(folder: Path) -> list[list[int]]:
     return [[int(each) for each in line.split()] for line in (folder / "pids").read_text().splitlines()]
 
 
-def eventually(is_so: Callable[[], bool], within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def are_gone(numbers: list[int]) -> bool:
-    return not any(
-        psutil.pid_exists(number) and psutil.Process(number).status() != "zombie" for number in numbers
-    )
-
-
 def test_it_is_ready_when_it_has_said_so_and_answers_and_ends_with_all_it_started(here: Path) -> None:
     (here / "port").write_text("0")
-    with Companions([server(), server(health_url="http://127.0.0.1:1")][:1], here):
+    with companions([server(), server(health_url="http://127.0.0.1:1")][:1], here):
         (started,) = pids(here)
-        assert not are_gone(started)
-    eventually(lambda: are_gone(started))
+        assert is_running(*started)
+    eventually(lambda: not is_running(*started))
     (log,) = (here / "companions").iterdir()
     assert "serving at" in log.read_text()
 
 
 def test_it_is_started_again_as_often_as_it_may(here: Path) -> None:
     said: list[str] = []
-    with Companions([server(max_restarts=2)], here, said.append):
+    with companions([server(max_restarts=2)], here, said.append):
         for number in range(3):
             eventually(lambda: len(pids(here)) == number + 1)  # noqa: B023
             os.kill(pids(here)[number][0], signal.SIGKILL)
         eventually(lambda: sum("ended; its last lines" in line for line in said) == 3)
         time.sleep(0.5)
         assert len(pids(here)) == 3
-    eventually(lambda: are_gone([each for line in pids(here) for each in line]))
+    eventually(lambda: not is_running(*(each for line in pids(here) for each in line)))
+
+
+def test_one_that_does_not_get_ready_again_counts_as_ended(here: Path) -> None:
+    once = "import os, time\nif os.path.exists('pids'): time.sleep(600)\n"
+    (here / "server.py").write_text(once + PROGRAM)
+    said: list[str] = []
+    with companions([server(max_restarts=1, starts_in_s=5)], here, said.append):
+        os.kill(pids(here)[0][0], signal.SIGKILL)
+        eventually(lambda: sum("ended; its last lines" in line for line in said) == 2)
+    assert len(pids(here)) == 1
 
 
 @pytest.mark.parametrize(
@@ -120,9 +116,9 @@ def test_what_cannot_be_started_is_said_and_leaves_nothing(
     here: Path, program: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(TrainingError, match=told):
-        with Companions([server(), Companion.model_validate(program)], here):
+        with companions([server(), Companion.model_validate(program)], here):
             pytest.fail("not ready")
-    eventually(lambda: are_gone(pids(here)[0]))
+    eventually(lambda: not is_running(*pids(here)[0]))
 
 
 def test_who_waits_for_it_can_be_stopped(here: Path) -> None:
@@ -130,8 +126,8 @@ def test_who_waits_for_it_can_be_stopped(here: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Companions([server(ready_pattern="never")], here, safe_point=safe_point).__enter__()
-    eventually(lambda: not (here / "pids").exists() or are_gone(pids(here)[0]))
+        companions([server(ready_pattern="never")], here, safe_point=safe_point).__enter__()
+    eventually(lambda: not (here / "pids").exists() or not is_running(*pids(here)[0]))
 
 
 def test_how_it_is_seen_to_be_ready_has_to_be_said() -> None:
@@ -145,8 +141,8 @@ def test_it_is_gone_with_its_folders_when_the_trainer_is_killed(here: Path, ends
     (here / "server.py").write_text(handle + PROGRAM)
     (here / "leaves" / "deep").mkdir(parents=True)
     program = (
-        "import sys, time; from pathlib import Path; from trainer_core.companion import Companion\n"
-        "started = Companion(sys.argv[1:], 'it', Path('log'), grace_s=1.0, leaves=['leaves', 'no'])\n"
+        "import sys, time; from pathlib import Path; from trainer_core.child_process import ChildProcess\n"
+        "started = ChildProcess(sys.argv[1:], 'it', Path('log'), grace_s=1.0, leaves=['leaves', 'no'])\n"
         "started.wait_until(lambda: 'serving' in started.printed(), 60.0)\n"
         "print('ready', flush=True); time.sleep(600)\n"
     )
@@ -155,4 +151,4 @@ def test_it_is_gone_with_its_folders_when_the_trainer_is_killed(here: Path, ends
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as trainer:
         assert trainer.stdout is not None and trainer.stdout.readline() == "ready\n"
         trainer.kill()
-    eventually(lambda: are_gone(pids(here)[0]) and not (here / "leaves").exists())
+    eventually(lambda: not is_running(*pids(here)[0]) and not (here / "leaves").exists())

@@ -10,7 +10,7 @@ from trainer_core.algorithm.advantages import Outcomes, advantages
 from trainer_core.algorithm.kl import kl_penalty
 from trainer_core.algorithm.weights import token_weights
 from trainer_core.backbone.run import Run
-from trainer_core.backbone.seeds import derive_seed
+from trainer_core.seeds import derive_seed
 from trainer_core.types import Batch, Episode
 
 

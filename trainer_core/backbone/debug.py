@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from trainer_core.backbone import local
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.run import set_up_libraries
-from trainer_core.backbone.seeds import derive_seed
 from trainer_core.backbone.users_code import users_code
-from trainer_core.companion import Companions
+from trainer_core.companion import companions
 from trainer_core.engine.protocols import Generation, InferenceEngine, Request
 from trainer_core.environments.verifiers import VerifiersEnvironments
+from trainer_core.rollout.protocol import Tries
+from trainer_core.seeds import derive_seed
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import Episode, Sampling, TaskSplits, TrainingError
 
@@ -45,7 +46,7 @@ def debug(config: Config) -> int:
     try:
         with TemporaryDirectory() as folder, ExitStack() as closing:
             settings = ajet.task_reader
-            closing.enter_context(Companions(ajet.companions, Path(folder), _progress))
+            closing.enter_context(companions(ajet.companions, Path(folder), _progress))
             environments = closing.enter_context(VerifiersEnvironments(settings.environments, Path(folder)))
             tasks = read_tasks(settings, environments, validates=ajet.trainer_common.val_only, say=_progress)
             asyncio.run(_play(config, tasks, closing))
@@ -81,7 +82,7 @@ async def _play(config: Config, splits: TaskSplits, closing: ExitStack) -> None:
         for number, task in enumerate(tasks, 1):
             _say(f"\n=== task {task.task_id} ({number} of {len(tasks)})")
             seed = derive_seed(settings.debug_vllm_seed, "rollout", number)
-            for episode in await rollout.run([task], repeats=repeats, sampling=sampling, seed=seed):
+            for episode in await rollout.run([task], Tries(repeats, sampling, seed)):
                 _say(f"--- answer {episode.repeat + 1}: {_outcome(episode)}")
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trainer_core.backbone.inference import closes, on_transformers, on_vllm
-from trainer_core.backbone.seeds import derive_seed
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.section import path_of
 from trainer_core.engine.local_training import LocalTraining
@@ -25,6 +24,7 @@ from trainer_core.engine.start_model import (
     weights_digest,
 )
 from trainer_core.engine.tiny_model import TinyModel, make_tokenizer
+from trainer_core.seeds import derive_seed
 from trainer_core.types import TaskSplits, TrainingError
 
 if TYPE_CHECKING:

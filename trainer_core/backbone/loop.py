@@ -26,9 +26,10 @@ from trainer_core.algorithm.weights import token_weights
 from trainer_core.backbone.credit import episode_advantages, token_advantages
 from trainer_core.backbone.phases import Phases
 from trainer_core.backbone.run import Run
-from trainer_core.backbone.seeds import derive_seed
 from trainer_core.backbone.stop import StopRequested, StopSignals
 from trainer_core.rollout.metrics import rollout_metrics
+from trainer_core.rollout.protocol import Tries
+from trainer_core.seeds import derive_seed
 from trainer_core.timeline import merge, to_batch
 from trainer_core.tracking.batch_metrics import batch_metrics, drift_warning, mean_of
 from trainer_core.types import Batch, Episode, Sampling, TrainingError
@@ -101,14 +102,10 @@ async def _collect(run: Run, step: int) -> SequenceOf[Episode]:
     """The judged episodes of a step; where advantages want them, greedy ones at the end, with repeat -1."""
     tasks, seed = run.tasks_of_step(step), derive_seed(run.ajet.trainer_common.seed, "rollout", step)
     chosen = run.ajet.rollout
-    episodes = await run.rollout.run(
-        tasks,
-        repeats=chosen.num_repeat,
-        sampling=Sampling(chosen.temperature, chosen.top_p, chosen.top_k),
-        seed=seed,
-    )
+    sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k)
+    episodes = await run.rollout.run(tasks, Tries(chosen.num_repeat, sampling, seed))
     if run.ajet.trainer_common.algorithm.adv_estimator == "remax":
-        greedy = await run.rollout.run(tasks, repeats=1, sampling=Sampling(temperature=0.0), seed=seed)
+        greedy = await run.rollout.run(tasks, Tries(1, Sampling(temperature=0.0), seed))
         episodes += [replace(episode, repeat=_GREEDY) for episode in greedy]
     return episodes
 
@@ -191,13 +188,10 @@ def _mini_batches(run: Run, step: int, batch: Batch, owner: torch.Tensor) -> Ite
 async def _validate(run: Run, step: int) -> dict[str, float]:
     """Try every validation task, write the results down, return the `val/…` metrics."""
     common, chosen = run.ajet.trainer_common, run.ajet.rollout.val_kwargs
-    episodes = await run.rollout.run(
-        run.validation_tasks,
-        repeats=common.val_pass_n,
-        sampling=Sampling(chosen.temperature if chosen.do_sample else 0.0, chosen.top_p, chosen.top_k),
-        seed=derive_seed(common.seed, "validation", step),
-        is_training=False,
-    )
+    sampling = Sampling(chosen.temperature if chosen.do_sample else 0.0, chosen.top_p, chosen.top_k)
+    seed = derive_seed(common.seed, "validation", step)
+    tries = Tries(common.val_pass_n, sampling, seed, is_training=False)
+    episodes = await run.rollout.run(run.validation_tasks, tries)
     run.episodes.validation(step, episodes)
     result = summarize(step, episodes)
     run.validations.write(result)

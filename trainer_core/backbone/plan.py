@@ -18,7 +18,7 @@ import psutil
 
 from trainer_core.backbone.memory import estimate
 from trainer_core.backbone.schedule import Schedule, doubts, schedule, validates
-from trainer_core.companion import Companions
+from trainer_core.companion import companions
 from trainer_core.config.problems import Finding
 from trainer_core.config.schema import Ajet
 from trainer_core.config.section import path_of
@@ -68,7 +68,7 @@ def make_plan(ajet: Ajet) -> Plan:
     tasks, (training, validation, are_written) = None, _counted(ajet)
     if ajet.task_reader.type not in ("huggingface_dat_repo", "data_generation"):
         asked = ajet.companions if ajet.task_reader.type in ("env_service", "openenv", "verifiers") else ()
-        with TemporaryDirectory() as folder, Companions(asked, Path(folder)):
+        with TemporaryDirectory() as folder, companions(asked, Path(folder)):
             with VerifiersEnvironments(ajet.task_reader.environments, Path(folder)) as environments:
                 tasks = read_tasks(ajet.task_reader, environments)
         training, validation = len(tasks.training), len(tasks.validation)

@@ -19,7 +19,7 @@ from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
 from trainer_core.backbone.users_code import users_code
-from trainer_core.companion import Companions
+from trainer_core.companion import companions
 from trainer_core.config.load import resolved_yaml
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.records.recorder import Recorder
@@ -30,7 +30,7 @@ from trainer_core.tracking.atomic import write_atomically
 from trainer_core.tracking.environment import write_environment
 from trainer_core.tracking.metrics import MetricsLog
 from trainer_core.tracking.services import Outside, connect
-from trainer_core.types import Episode, Loss, Task, TrainingError
+from trainer_core.types import Episode, Loss, Task, TaskSplits, TrainingError
 from trainer_core.validation.files import ValidationFiles
 
 if TYPE_CHECKING:
@@ -61,18 +61,48 @@ class Run:
             TrainingError: anything that keeps the run from starting.
         """
         self.ajet = ajet = config.ajet
-        backbone = importlib.import_module(f"trainer_core.backbone.{ajet.backbone}")
         self.say = say
-        common, folder = ajet.trainer_common, Path(ajet.experiment_dir)
-        set_up_libraries(common.num_threads, common.seed)
+        backbone = importlib.import_module(f"trainer_core.backbone.{ajet.backbone}")
+        set_up_libraries(ajet.trainer_common.num_threads, ajet.trainer_common.seed)
+        self._folder = Path(ajet.experiment_dir)
+        judge, workflow = users_code(ajet, self._folder)
+        tasks = self._read_tasks(closing, safe_point)
 
-        judge, workflow = users_code(ajet, folder)
-        closing.enter_context(Companions(ajet.companions, folder, say, safe_point))
+        self.tokenizer = backbone.read_tokenizer(ajet)
+        prompts = Prompts(self.tokenizer, ajet.data.max_prompt_length)
+        longest = prompts.longest((*tasks.training, *tasks.validation)) if workflow is None else 0
+        self.longest_response = longest_response(ajet)
+        """Tokens after which an answer is cut off."""
+        engines = backbone.make_engines(config, tasks, closing, say=say, safe_point=safe_point)
+        self.training, self.inference = engines.training, engines.inference
+        self.start_digest = engines.start_digest
+        needed = longest + self.longest_response
+        if engines.context is not None and needed > engines.context:
+            raise TrainingError(
+                f"model.path: the model reads at most {engines.context} tokens, but the longest question and "
+                f"its answer can take {needed}. Lower data.max_response_length, or shorten the questions"
+            )
+        by_text = ajet.context_tracker.timeline_merging_policy.timeline_compare_level == "text"
+        self.pieces = self.tokenizer.convert_ids_to_tokens if by_text else None
+        """The text of tokens, where calls are merged by text."""
+
+        checkpoint = self._resume()
+        write_atomically(self._folder / "config.resolved.yaml", resolved_yaml(config))
+        facts = {"seed": ajet.trainer_common.seed, "model_path": ajet.model.path}
+        facts |= {"device": ajet.trainer_common.device, **engines.facts}
+        write_environment(self._folder / "environment.json", facts)
+        self._open_records(checkpoint, closing)
+        self.rollout = open_rollout(ajet, engines, self.tokenizer, judge, workflow, closing, say=say)
+
+    def _read_tasks(self, closing: ExitStack, safe_point: Callable[[], None]) -> TaskSplits:
+        """Start what tasks may come from, read them, and plan the steps."""
+        ajet, folder, say = self.ajet, self._folder, self.say
+        closing.enter_context(companions(ajet.companions, folder, say, safe_point))
         environments = closing.enter_context(VerifiersEnvironments(ajet.task_reader.environments, folder))
         tasks = read_tasks(
             ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point
         )
-        planned = schedule(ajet, len(tasks.training))
+        planned, common = schedule(ajet, len(tasks.training)), ajet.trainer_common
         self.validation_tasks = tasks.validation
         self.total_steps = planned.total_steps or 0
         """0 when the run only validates."""
@@ -84,47 +114,40 @@ class Run:
         )
         for doubt in doubts(ajet, planned, tasks):
             say(f"warning: {doubt}")
+        return tasks
 
-        self.tokenizer = backbone.read_tokenizer(ajet)
-        prompts = Prompts(self.tokenizer, ajet.data.max_prompt_length)
-        longest = prompts.longest((*tasks.training, *tasks.validation)) if workflow is None else 0
-        engines = backbone.make_engines(config, tasks, closing, say=say, safe_point=safe_point)
-        self.training, self.inference = engines.training, engines.inference
-        self.start_digest = engines.start_digest
-        needed = longest + longest_response(ajet)
-        if engines.context is not None and needed > engines.context:
-            raise TrainingError(
-                f"model.path: the model reads at most {engines.context} tokens, but the longest question and "
-                f"its answer can take {needed}. Lower data.max_response_length, or shorten the questions"
-            )
-
+    def _resume(self) -> Checkpoint | None:
+        """Go on from the last checkpoint, if there is one."""
+        common = self.ajet.trainer_common
         self.checkpoints = Checkpoints(Path(common.checkpoint_base_dir), common.max_checkpoints_to_keep)
         checkpoint = self.checkpoints.resume(
             self.training,
-            check=lambda each: _check_resumable(each, ajet, engines.start_digest, say),
-            say=say,
+            check=lambda each: _check_resumable(each, self.ajet, self.start_digest, self.say),
+            say=self.say,
         )
-        done = validated = None
+        self.start_step = 0 if checkpoint is None else checkpoint.step
+        """The last step already done; 0 for a fresh run."""
         self.collected_ahead: Sequence[Episode] = ()
         """Episodes of the first step, from the checkpoint."""
         if checkpoint is not None:
-            say(f"going on after step {checkpoint.step}, from {checkpoint.folder}")
+            self.say(f"going on after step {checkpoint.step}, from {checkpoint.folder}")
+            self.collected_ahead = checkpoint.ahead if common.one_step_off_policy else ()
+        return checkpoint
+
+    def _open_records(self, checkpoint: Checkpoint | None, closing: ExitStack) -> None:
+        """Open what the run writes, and cut it back to the checkpoint."""
+        ajet, common, folder = self.ajet, self.ajet.trainer_common, self._folder
+        done = validated = None
+        if checkpoint is not None:
             done = checkpoint.step
             validated = done - 1 if common.val_only else done  # val_only validates `done` again
-            self.collected_ahead = checkpoint.ahead if common.one_step_off_policy else ()
-        self.start_step = done or 0
-        """The last step already done; 0 for a fresh run."""
-
-        write_atomically(folder / "config.resolved.yaml", resolved_yaml(config))
-        facts = {"seed": common.seed, "model_path": ajet.model.path, "device": common.device}
-        write_environment(folder / "environment.json", {**facts, **engines.facts})
         self.metrics = MetricsLog(folder / "metrics.jsonl", sys.stdout, resume_step=done)
         if checkpoint is not None and self.metrics.last_step != done:
             self.metrics.write(checkpoint.step, checkpoint.row)  # killed between its checkpoint and its row
         self.service: Outside | None = None
         if (name := common.logger) != "console":
             names, tree = (ajet.project_name, ajet.experiment_name), ajet.model_dump(mode="json")
-            self.service = Outside(name, lambda: connect(name, *names, tree, folder), say)
+            self.service = Outside(name, lambda: connect(name, *names, tree, folder), self.say)
             closing.callback(self.service.finish)
         table = common.val_print_to_markdown_file_path
         self.validations = ValidationFiles(
@@ -138,16 +161,9 @@ class Run:
             self.tokenizer,
             keeps=self._keeps_episodes,
             resume={"train": done, "validation": validated},
-            say=say,
+            say=self.say,
         )
         closing.callback(self.episodes.close)
-        self.rollout = open_rollout(ajet, engines, self.tokenizer, judge, workflow, closing, say=say)
-
-        by_text = ajet.context_tracker.timeline_merging_policy.timeline_compare_level == "text"
-        self.pieces = self.tokenizer.convert_ids_to_tokens if by_text else None
-        """The text of tokens, where calls are merged by text."""
-        self.longest_response = longest_response(ajet)
-        """Tokens after which an answer is cut off."""
 
     @property
     def loss(self) -> Loss:

@@ -44,7 +44,7 @@ class Layered:
 
     def with_value(self, path: tuple[str, ...], value: Any, origin: str) -> "Layered":
         """A copy in which `value` is merged in at `path`; mappings are merged, anything else is replaced."""
-        tree = _merged(self.tree, reduce(lambda inner, part: {part: inner}, reversed(path), value))
+        tree = merged(self.tree, reduce(lambda inner, part: {part: inner}, reversed(path), value))
         is_kept = isinstance(value, dict)
         origins = {at: told for at, told in self.origins.items() if is_kept or at[: len(path)] != path}
         return Layered(tree, origins | dict.fromkeys(_paths(path, value), origin), self.name)
@@ -97,9 +97,10 @@ def _read_word(word: str) -> tuple[tuple[str, ...], Source]:
     return path, read_yaml(value, f"{COMMAND_LINE}, {key}")
 
 
-def _merged(old: Any, new: Any) -> Any:
+def merged(old: Any, new: Any) -> Any:
+    """Both, where `new` wins, mapping by mapping."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+        return {**old, **{key: merged(old.get(key), value) for key, value in new.items()}}
     return new
 
 

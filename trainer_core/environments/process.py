@@ -9,147 +9,52 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
-import shutil
-import signal
-import socket
-import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from trainer_core.child_process import ChildProcess
 from trainer_core.environments.conversation import ServiceError, ServiceOutageError
-from trainer_core.types import DataError
+from trainer_core.types import DataError, TrainingError
 
-_log = logging.getLogger(__name__)
-
-_LONGEST_LINE = 2**26
-_MOST_SHORT_LIVES = 5
-_SHORT_LIFE_S = 60.0
-_GRACE_S = 10.0
+_LONGEST_LINE = 2**31
+_MOST_RESTARTS = 5
+_LONG_LIFE_S = 60.0
 _RESTARTS_IN_S = 120.0
 _LOOK_S = 0.2
 
 
-class WorkerProcess:
-    """A worker, started at once and kept running until `close`."""
+class WorkerProcess(ChildProcess):
+    """A worker, started at once, and from its first answer on kept running until `close`."""
 
     def __init__(self, command: Sequence[str], arguments: Sequence[str], name: str, log: Path) -> None:
         """`command`: starts it, with its own folder first on PATH; the path of its socket and `arguments`
-        come after it. `log`: the file that gets what it prints.
-
-        Raises:
-            DataError: it cannot be started.
-        """
-        self._name = name
-        self._log = log
-        self._folder = tempfile.mkdtemp(prefix="ajet-")
-        self.socket = str(Path(self._folder, "socket"))
+        come after it. `log`: the file that gets what it prints."""
+        folder = tempfile.mkdtemp(prefix="ajet-")
+        self.socket = str(Path(folder, "socket"))
         """Where it listens."""
-        self._command = [*command, self.socket, *arguments]
         beside = [str(Path(command[0]).parent)] if "/" in command[0] else []
-        self._environment = {**os.environ, "PATH": os.pathsep.join([*beside, os.environ.get("PATH", "")])}
-        self._is_closed = False
-        try:
-            self._process = self._start()
-        except OSError as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise DataError(f"{name}: cannot start {command[0]}: {error.strerror}") from None
-        self._watching = threading.Thread(target=self._watch, daemon=True, name=name)
-        self._watching.start()
-
-    @property
-    def pid(self) -> int:
-        """Of the worker that runs now, and of its process group."""
-        return self._process.pid
-
-    def __enter__(self) -> WorkerProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let it end, and end it and all it started after ten seconds."""
-        self._is_closed = True
-        process = self._process
-        if process.stdin is not None:
-            process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        self._watching.join()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        path = os.pathsep.join([*beside, os.environ.get("PATH", "")])
+        super().__init__([*command, self.socket, *arguments], name, log, {"PATH": path}, leaves=[folder])
 
     def first(self, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """The answer to a request, once the worker listens.
+        """The answer to its first request, once it listens.
 
         Raises:
             DataError: it ended or failed, or took too long.
         """
-        deadline = time.monotonic() + timeout_s
-        process = self._process
-        while True:
-            try:
-                with socket.socket(socket.AF_UNIX) as asked:
-                    asked.settimeout(max(0.1, deadline - time.monotonic()))
-                    asked.connect(self.socket)
-                    asked.sendall(json.dumps(request).encode() + b"\n")
-                    with asked.makefile("rb") as answer:
-                        reply: dict[str, Any] = json.loads(answer.readline() or "null")
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                if process.poll() is not None:
-                    raise DataError(f"{self._name}: it ended at its start:\n{self._tail()}") from None
-                if time.monotonic() > deadline:
-                    raise DataError(f"{self._name}: not ready in {timeout_s:g} s, see {self._log}") from None
-                time.sleep(0.05)
-            except (OSError, ValueError) as error:
-                raise DataError(f"{self._name}: no answer ({error}):\n{self._tail()}") from None
-        if not reply or "failed" in reply:
-            raise DataError(f"{self._name}: {reply['failed'] if reply else self._tail()}")
+        try:
+            self.wait_until(Path(self.socket).exists, timeout_s)
+            reply = asyncio.run(asyncio.wait_for(ask(self.socket, request), timeout_s))
+        except (ServiceError, TimeoutError) as error:
+            raise DataError(f"{self.name}: {error or 'no answer'}:\n{self.tail()}") from None
+        except TrainingError as error:
+            raise DataError(str(error)) from None
+        self.keep(_MOST_RESTARTS, long_life_s=_LONG_LIFE_S)
         return reply
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                self._command,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _watch(self) -> None:
-        """Start it again when it dies on its way, unless it lives too short too often."""
-        short_lives = 0
-        while short_lives <= _MOST_SHORT_LIVES:
-            began = time.monotonic()
-            status = self._process.wait()
-            if self._is_closed or not Path(self.socket).exists():
-                return
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            Path(self.socket).unlink(missing_ok=True)
-            short_lives = short_lives + 1 if time.monotonic() - began < _SHORT_LIFE_S else 0
-            _log.warning("%s ended with exit status %s; see %s", self._name, status, self._log)
-            if short_lives <= _MOST_SHORT_LIVES:
-                self._process = self._start()
-        shutil.rmtree(self._folder, ignore_errors=True)  # so that nobody waits for it
-
-    def _tail(self) -> str:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return "\n".join(f"    {line}" for line in lines[-8:]) or "    it printed nothing"
 
 
 async def _connected(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -168,7 +73,7 @@ async def ask(path: str, request: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         ServiceOutageError: there is no worker, or it died over it.
-        ServiceError: it says that it failed.
+        ServiceError: it says that it failed, or what it says is no answer.
     """
     reader, writer = await _connected(path)
     try:
@@ -180,7 +85,10 @@ async def ask(path: str, request: dict[str, Any]) -> dict[str, Any]:
         writer.close()
     if not line:
         raise ServiceOutageError("the environment's process died")
-    reply: dict[str, Any] = json.loads(line)
+    try:
+        reply: dict[str, Any] = json.loads(line)
+    except ValueError as error:
+        raise ServiceError(f"no answer ({error})") from None
     if "failed" in reply:
         raise ServiceError(reply["failed"])
     return reply

@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from trainer_core.config.layers import merged
 from trainer_core.config.section import path_of
 from trainer_core.environments.process import WorkerProcess, ask
 from trainer_core.tasks.rows import text_of, unique_tasks
@@ -27,23 +27,15 @@ _KEY = "task_reader.environments"
 _STARTS_IN_S = 900.0
 
 
-class VerifiersEnvironments:
-    """The environments of a config, running from `__enter__` to `__exit__`, and their tasks."""
+class VerifiersEnvironments(ExitStack):
+    """The environments of a config, which run until it is closed, and their tasks."""
 
     def __init__(self, environments: Sequence[VerifiersEnvironment], folder: Path) -> None:
         """`folder`: gets what they print, in `environments/`."""
+        super().__init__()
         self._environments = environments
         self._folder = folder / "environments"
-        self._running = ExitStack()
         self.workers: list[WorkerProcess] = []
-
-    def __enter__(self) -> VerifiersEnvironments:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._running.close()
 
     def tasks(self) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
         """Start the environments, and read the tasks to train on and to validate on.
@@ -57,7 +49,7 @@ class VerifiersEnvironments:
         training: list[Task] = []
         validation: list[Task] = []
         for number, settings in enumerate(self._environments):
-            worker = self._running.enter_context(self._start(settings, number))
+            worker = self.enter_context(self._start(settings, number))
             self.workers.append(worker)
             both = _tasks(settings, worker, worker.first({"ask": "tasks"}, _STARTS_IN_S))
             training += both[0]
@@ -76,7 +68,7 @@ class VerifiersEnvironments:
             ("validation", settings.validation_arguments, settings.num_validation_tasks),
         )
         splits = {
-            split: {"arguments": _merged(settings.arguments, own), "most": limit}
+            split: {"arguments": merged(settings.arguments, own), "most": limit}
             for split, own, limit in sides
         }
         log = self._folder / f"{number}-{re.sub(r'[^A-Za-z0-9_.-]+', '-', settings.package)}.log"
@@ -143,17 +135,6 @@ def _held_out(settings: VerifiersEnvironment, tasks: Sequence[Task]) -> int:
             "validation_arguments"
         )
     return min(settings.num_validation_tasks, len(tasks) // 2)
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, where `above` wins, mapping by mapping."""
-    merged = dict(below)
-    for name, value in above.items():
-        under = merged.get(name)
-        merged[name] = (
-            _merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
-        )
-    return merged
 
 
 def _unique(tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -3,8 +3,8 @@
 `python verifiers_worker.py SOCKET SETTINGS` runs with the standard library and verifiers alone, of either
 generation: `verifiers.v1` (a task set, its harness, an `Env`) and the older `load_environment`. SETTINGS is
 JSON: `{"package", "splits": {"training": {"arguments", "most"}, "validation": …}}`. One request is one
-connection to SOCKET, a JSON line each way; closing it cancels the request. The worker ends when its standard
-input does.
+connection to SOCKET, a JSON line each way; closing it cancels the request. SIGTERM ends
+the worker.
 
     {"ask": "tasks"}   → {"training": [{"prompt", "answer", "id"}], "validation", "agents"}; no tasks to
                          validate on where the environment has but one data set
@@ -27,15 +27,12 @@ import os
 import signal
 import ssl
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 _LONGEST_LINE = 2**26
-_GRACE_S = 5.0
 _MOST_AT_ONCE = 4096
 _NO_ANSWER = ("EmptyModelResponseError", "InvalidModelResponseError")
 """What the older generation calls an answer without a word. The model is to blame: it earns nothing."""
@@ -271,23 +268,11 @@ class Worker:
                 await server.serve_forever()
 
 
-def end_with_input() -> None:
-    """When the trainer is gone, let the environment clean up, then end all that was started here."""
-    while os.read(0, 4096):
-        pass
-    with contextlib.suppress(OSError):  # a trainer that was killed leaves the socket's folder behind
-        Path(sys.argv[1]).unlink(missing_ok=True)
-        Path(sys.argv[1]).parent.rmdir()
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(_GRACE_S)
-    os.killpg(0, signal.SIGKILL)
-
-
 if __name__ == "__main__":
     # Every episode makes HTTP clients, and reading certificates anew for each is four fifths of the work.
     ssl.create_default_context = functools.lru_cache(ssl.create_default_context)  # type: ignore[assignment]
     sys.path[0] = str(Path.cwd())  # instead of this file's folder: an environment may lie beside the config
-    threading.Thread(target=end_with_input, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # the environment cleans up
     with contextlib.suppress(KeyboardInterrupt):
         try:
             worker = Worker(json.loads(sys.argv[2]))

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from trainer_core.engine.protocols import InferenceEngine
@@ -106,9 +105,7 @@ class Gateway:
             time.sleep(0.005)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the server; what is being answered is cut off."""
         self._server.should_exit = self._server.force_exit = True
         self._thread.join(_STOP_S)

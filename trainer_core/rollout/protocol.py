@@ -1,41 +1,37 @@
-"""What every rollout has in common: the Protocol, seeds and sessions of episodes, the end when they
-fail."""
+"""What every rollout has in common: the Protocol, the sessions of episodes, the end when they fail."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.types import Episode, Sampling, Task, TrainingError
 
 
+@dataclass(frozen=True)
+class Tries:
+    """How often each task is tried, and how."""
+
+    repeats: int
+    sampling: Sampling
+    seed: int
+    is_training: bool = True
+    """False: agents may sample otherwise than `sampling`."""
+
+
 class Rollout(Protocol):
     """From tasks to judged episodes."""
 
-    async def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        repeats: int,
-        sampling: Sampling,
-        seed: int,
-        is_training: bool = True,
-    ) -> list[Episode]:
-        """`repeats` episodes of every task; those of one task lie together, in the order of `repeat`. One
-        that fails says so in its `error`. `is_training` false: agents may sample otherwise than `sampling`.
+    async def run(self, tasks: Sequence[Task], tries: Tries) -> list[Episode]:
+        """The episodes of every task; those of one task lie together, in the order of `repeat`. One that
+        fails says so in its `error`.
 
         Raises:
             TrainingError: the judge failed, or every episode did.
         """
-
-
-def seed_of(seed: int, *place: int) -> int:
-    """A 63-bit seed for a place in the batch, or the same question asked twice would get one answer."""
-    digest = hashlib.sha256("/".join(map(str, (seed, *place))).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def open_session(engine: InferenceEngine, place: tuple[int, ...], sessions: ExitStack) -> ExitStack:

@@ -13,7 +13,8 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import product
 
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway import EpisodeRules, Gateway, OtherModel, Recorded
@@ -23,8 +24,9 @@ from trainer_core.rollout.execution import Execute, in_thread
 from trainer_core.rollout.failures import Failure, failure_of
 from trainer_core.rollout.metrics import failures
 from trainer_core.rollout.progress import Progress, Running
-from trainer_core.rollout.protocol import check_some_succeeded, first_failure, open_session, seed_of
-from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
+from trainer_core.rollout.protocol import Tries, check_some_succeeded, first_failure, open_session
+from trainer_core.seeds import derive_seed
+from trainer_core.types import Episode, StopReason, Task, TrainingError
 from trainer_core.workflow.tuner import Tuner
 from trainer_core.workflow.workflow import LoadedWorkflow, WorkflowOutput, api_key_of
 
@@ -50,75 +52,50 @@ class EpisodeLimits:
     """Seconds before the first retry; doubled before each further one."""
 
 
+@dataclass(frozen=True)
 class WorkflowRollout:
-    """Plays tasks with a workflow; see `Rollout`."""
+    """Plays tasks with a workflow; see `Rollout`.
 
-    def __init__(
-        self,
-        engine: InferenceEngine,
-        gateway: Gateway,
-        workflow: LoadedWorkflow,
-        judge: Judge | None,
-        abnormal: AbnormalAnswers,
-        limits: EpisodeLimits,
-        *,
-        execute: Execute = in_thread,
-        stops_at_errors: bool = False,
-        say: Callable[[str], None] = _log.info,
-        tells_every: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """
-        Args:
-            judge: of episodes that ended well; None: the workflow gives every reward.
-            execute: where the workflow runs.
-            stops_at_errors: what a workflow raises ends the run, instead of being one failed episode.
-            say: gets the progress, `tells_every` seconds.
+    Raises:
+        TrainingError: the environment lacks the key of another model that the workflow names.
+    """
 
-        Raises:
-            TrainingError: the environment lacks the key of another model that the workflow names.
-        """
-        self._engine = engine
-        self._gateway = gateway
-        self._workflow = workflow
-        self._judge = judge
-        self._abnormal = abnormal
-        self._limits = limits
-        self._execute = execute
-        self._stops_at_errors = stops_at_errors
-        self._say = say
-        self._tells_every = tells_every
-        self._clock = clock
-        self._sleep = sleep
-        self._others = {
-            agent: OtherModel(base_url=other.base_url, api_key=api_key_of(agent, other), model=other.model)
-            for agent, other in workflow.other_models.items()
-        }
+    engine: InferenceEngine
+    gateway: Gateway
+    workflow: LoadedWorkflow
+    judge: Judge | None
+    """Of episodes that ended well; None: the workflow gives every reward."""
+    abnormal: AbnormalAnswers
+    limits: EpisodeLimits
+    _: KW_ONLY
+    execute: Execute = in_thread
+    """Where the workflow runs."""
+    stops_at_errors: bool = False
+    """What a workflow raises ends the run, instead of being one failed episode."""
+    say: Callable[[str], None] = _log.info
+    tells_every: float = 10.0
+    """Seconds between two lines of progress."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def run(
-        self,
-        tasks: Sequence[Task],
-        *,
-        repeats: int,
-        sampling: Sampling,
-        seed: int,
-        is_training: bool = True,
-    ) -> list[Episode]:
+    def __post_init__(self) -> None:
+        self._others()  # a key that is missing is told at once
+
+    async def run(self, tasks: Sequence[Task], tries: Tries) -> list[Episode]:
         """See `Rollout.run`. A group is judged while others still run."""
         rules = EpisodeRules(
-            sampling=sampling,
-            max_tokens=self._limits.max_tokens,
-            seed=seed,
-            client_sampling=not is_training,
-            max_calls=self._limits.max_calls,
-            trainable=self._workflow.trainable,
-            others=self._others,
+            sampling=tries.sampling,
+            max_tokens=self.limits.max_tokens,
+            seed=tries.seed,
+            client_sampling=not tries.is_training,
+            max_calls=self.limits.max_calls,
+            trainable=self.workflow.trainable,
+            others=self._others(),
         )
-        progress = Progress(len(tasks) * repeats, self._clock)
-        waiting = deque((position, repeat) for position in range(len(tasks)) for repeat in range(repeats))
+        progress = Progress(len(tasks) * tries.repeats, self.clock)
+        waiting = deque(product(range(len(tasks)), range(tries.repeats)))
         groups: list[list[Episode]] = [[] for _ in tasks]
-        telling = asyncio.create_task(progress.tell(self._say, self._tells_every))
+        telling = asyncio.create_task(progress.tell(self.say, self.tells_every))
         try:
             with ExitStack() as sessions, first_failure():
 
@@ -127,16 +104,16 @@ class WorkflowRollout:
                     while True:
                         task, group = tasks[place[0]], groups[place[0]]
                         group.append(await self._episode(task, place, rules, progress))
-                        if len(group) == repeats:
+                        if len(group) == tries.repeats:
                             running.create_task(self._finish(task, group, progress))
                         if not waiting:
                             return session.close()
                         place, own = waiting.popleft(), session
-                        session = open_session(self._engine, place, sessions)
+                        session = open_session(self.engine, place, sessions)
                         own.close()
 
-                first = [waiting.popleft() for _ in range(min(self._limits.max_env_worker, len(waiting)))]
-                opened = [(place, open_session(self._engine, place, sessions)) for place in first]
+                first = [waiting.popleft() for _ in range(min(self.limits.max_env_worker, len(waiting)))]
+                opened = [(place, open_session(self.engine, place, sessions)) for place in first]
                 async with asyncio.TaskGroup() as running:
                     for place, session in opened:
                         running.create_task(work(place, session))
@@ -146,23 +123,29 @@ class WorkflowRollout:
         check_some_succeeded(episodes)
         if kinds := failures(episodes):
             told = ", ".join(f"{count:g} {kind}" for kind, count in kinds.items())
-            self._say(f"warning: some of {len(episodes)} episodes failed ({told}); train.log says why")
+            self.say(f"warning: some of {len(episodes)} episodes failed ({told}); train.log says why")
         return episodes
+
+    def _others(self) -> dict[str, OtherModel]:
+        return {
+            agent: OtherModel(base_url=other.base_url, api_key=api_key_of(agent, other), model=other.model)
+            for agent, other in self.workflow.other_models.items()
+        }
 
     async def _episode(
         self, task: Task, place: tuple[int, int], rules: EpisodeRules, progress: Progress
     ) -> Episode:
         """One episode, with its retries; its reward is None where the judge is to give it."""
         running = progress.start(task, place[1])
-        retries, pause, timeout = 0, self._limits.first_pause, self._limits.timeout
+        retries, pause, timeout = 0, self.limits.first_pause, self.limits.timeout
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         while True:
             output, failure, recorded = await self._try(task, place, rules, running, deadline)
             progress.end_try(running)
-            if failure is None or not failure.is_worth_another_try or retries == self._limits.retries:
+            if failure is None or not failure.is_worth_another_try or retries == self.limits.retries:
                 break
             retries += 1
-            await self._sleep(pause)
+            await self.sleep(pause)
             pause *= 2
         seconds = progress.end(running, failed=failure is not None)
         episode = self._outcome(task, place[1], output, failure, recorded)
@@ -178,23 +161,23 @@ class WorkflowRollout:
         deadline: float | None,
     ) -> tuple[WorkflowOutput, Failure | None, Recorded]:
         """Play the workflow once; its output, or why it failed, and what was recorded."""
-        gateway, targets = self._gateway, self._workflow.trainable
+        gateway, targets = self.gateway, self.workflow.trainable
         opened = running.opened = gateway.open_episode(
-            replace(rules, seed=seed_of(rules.seed, *place), session=place)
+            replace(rules, seed=derive_seed(rules.seed, *place), session=place)
         )
         tuner = Tuner(gateway.base_url, gateway.model, opened.key, trainable_targets=targets)
         timeout = asyncio.timeout_at(deadline)
         output, failure = WorkflowOutput(), None
         try:
             async with timeout:
-                output = await self._execute(self._workflow, task, tuner)
+                output = await self.execute(self.workflow, task, tuner)
         except Exception as error:
             if timeout.expired():
-                text = f"the episode took longer than {self._limits.timeout:g} s ({_TIMEOUT})"
+                text = f"the episode took longer than {self.limits.timeout:g} s ({_TIMEOUT})"
                 failure = Failure("timeout", text)
-            elif self._stops_at_errors:
+            elif self.stops_at_errors:
                 raise TrainingError(
-                    f"workflow {self._workflow.name} failed on task {task.task_id!r} with "
+                    f"workflow {self.workflow.name} failed on task {task.task_id!r} with "
                     f"{type(error).__name__}: {error}"
                 ) from error
             else:
@@ -221,11 +204,11 @@ class WorkflowRollout:
         is_ended_by_limit = limit in (StopReason.CONTEXT, StopReason.TURNS)
         if failure is not None and failure.kind == "workflow" and is_ended_by_limit:
             failure = None
-        if failure is None and output.reward is None and self._judge is None:
+        if failure is None and output.reward is None and self.judge is None:
             if is_ended_by_limit:
                 output = replace(output, reward=0.0)
             else:
-                text = f"workflow {self._workflow.name} returned no reward, and task_judge names no judge"
+                text = f"workflow {self.workflow.name} returned no reward, and task_judge names no judge"
                 failure = Failure("no_reward", text)
         metrics = dict(recorded.metrics)
         calls = tuple(call for call in recorded.calls if call.agent not in output.untrained_agents)
@@ -235,7 +218,7 @@ class WorkflowRollout:
             metrics[f"rollout/failed/{failure.kind}"] = 1.0
             return replace(episode, error=failure.text, stop_reason=reason, metrics=metrics)
         solved = output.reward is not None and output.reward >= 1.0
-        return self._abnormal.marked(
+        return self.abnormal.marked(
             replace(
                 episode,
                 reward=output.reward,
@@ -249,11 +232,11 @@ class WorkflowRollout:
         """Bring a group into the order of its repeats, and have it judged, but for abnormal episodes."""
         group.sort(key=lambda episode: episode.repeat)
         open_ones = [episode for episode in group if episode.error is None and not is_abnormal(episode)]
-        if not open_ones or self._judge is None:
+        if not open_ones or self.judge is None:
             return
         running = progress.start(task)
         try:
-            scored = {one.repeat: one for one in await judged(self._judge, task, open_ones)}
+            scored = {one.repeat: one for one in await judged(self.judge, task, open_ones)}
         finally:
             progress.end(running)
         group[:] = [scored.get(episode.repeat, episode) for episode in group]

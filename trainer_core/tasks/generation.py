@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "task_reader.data_generation"
 _FILTER = f"{_PREFIX}.deduplication_filter"
-_FILTER = f"{_PREFIX}.deduplication_filter"
 _PER_REQUEST = 10
 """Questions."""
 _EXAMPLES_PER_REQUEST = 3

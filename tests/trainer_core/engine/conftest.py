@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainer_core.engine.tiny_model import TinyModel, make_model, make_tokenizer
+from trainer_core.engine.tiny_model import TinyModel, make_model
 
 RECIPE = TinyModel("qwen2", 32, 2, 2, 1, 48, 64, seed=0)
 
@@ -14,11 +14,6 @@ RECIPE = TinyModel("qwen2", 32, 2, 2, 1, 48, 64, seed=0)
 def sharing_is_always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of tests are small."""
     monkeypatch.setattr("trainer_core.engine.micro_batches._SHARING", 1)
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Any:
-    return make_tokenizer()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.trainer_core.gateway.fake import FakeEngine, says
 from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.gateway import Gateway
 from trainer_core.rollout.abnormal import AbnormalAnswers
+from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.workflow_rollout import EpisodeLimits, WorkflowRollout
 from trainer_core.types import Episode, Sampling, Task
 from trainer_core.workflow.workflow import load_workflow
@@ -69,5 +70,5 @@ def played(workflow: str, *tasks: Task, saying: list[str], **limits: Any) -> tup
             AbnormalAnswers(tokenizer, [], reward=-1.0, ends=True),
             EpisodeLimits(40, **settings),
         )
-        episodes = asyncio.run(rollout.run(tasks, repeats=1, sampling=Sampling(0.5), seed=9))
+        episodes = asyncio.run(rollout.run(tasks, Tries(1, Sampling(0.5), seed=9)))
     return episodes, [tokenizer.decode(request.prompt_ids) for request in engine.requests]

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from tests.trainer_core.environments.stage import free_address, interpreter, played
+from trainer_core.child_process import ChildProcess, answers
 from trainer_core.config.schema import Config
 from trainer_core.environments.conversation import ServiceError
 from trainer_core.environments.openenv import ActionRefusedError, OpenEnvClient, action_of
@@ -387,20 +385,10 @@ def real_server(folder: Path) -> Iterator[str]:
     python = interpreter("OPENENV_PYTHON")
     (folder / "real.py").write_text(REAL)
     url = free_address()
-    with subprocess.Popen([python, str(folder / "real.py"), url.rpartition(":")[2]]) as process:
-        try:
-            until = time.monotonic() + 120
-            while True:
-                assert process.poll() is None
-                assert time.monotonic() < until
-                try:
-                    assert httpx.get(f"{url}/health").status_code == 200
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.1)
-            yield url
-        finally:
-            process.terminate()
+    command = [python, str(folder / "real.py"), url.rpartition(":")[2]]
+    with ChildProcess(command, "OpenEnv", folder / "real.log") as process:
+        process.wait_until(lambda: answers(f"{url}/health"), 120.0)
+        yield url
 
 
 def test_the_server_of_openenv_itself(tmp_path: Path) -> None:

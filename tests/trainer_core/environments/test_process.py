@@ -7,21 +7,19 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.trainer_core.processes import eventually, is_running
 from trainer_core.environments.conversation import ServiceError, ServiceOutageError
 from trainer_core.environments.process import WorkerProcess, ask
-from trainer_core.types import TrainingError
+from trainer_core.types import DataError
 
 WORKER = """
-import asyncio, json, os, sys, threading
-threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+import asyncio, json, os, sys
 async def connected(reader, writer):
     asked = json.loads(await reader.readline())
     if asked["ask"] == "die":
@@ -51,21 +49,6 @@ def worker(folder: Path, code: str = WORKER) -> Iterator[WorkerProcess]:
         yield started
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def eventually(is_so: Any) -> None:
-    until = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def test_it_answers_prints_to_its_log_and_ends_with_the_trainer(tmp_path: Path) -> None:
     with worker(tmp_path) as started:
         pid = started.first({"ask": "pid"}, 30)["pid"]
@@ -74,11 +57,9 @@ def test_it_answers_prints_to_its_log_and_ends_with_the_trainer(tmp_path: Path) 
         assert folder.stat().st_mode & 0o077 == 0
         with pytest.raises(ServiceError, match="no"):
             asyncio.run(ask(started.socket, {"ask": "fail"}))
-        with pytest.raises(TrainingError, match="the worker: no"):
-            started.first({"ask": "fail"}, 30)
     assert not is_running(pid)
     assert not folder.exists()
-    assert (tmp_path / "worker.log").read_text() == "worker speaks\n"
+    assert (tmp_path / "worker.log").read_text() == "worker speaks\n[ended with exit status -15]\n"
 
 
 def test_hundreds_ask_at_once(tmp_path: Path) -> None:
@@ -120,26 +101,34 @@ def test_one_that_dies_is_started_again(tmp_path: Path) -> None:
 
 
 def test_one_that_dies_for_ever_is_given_up(tmp_path: Path) -> None:
-    code = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(); print('dead again')"
-    with worker(tmp_path, code) as started, pytest.raises(ServiceError, match="ended too often"):
-        asyncio.run(ask(started.socket, {"ask": "pid"}))
-    assert (tmp_path / "worker.log").read_text() == "dead again\n" * 6
+    once = f"import os, sys\nif os.path.exists({str(tmp_path / 'was')!r}): sys.exit('dead again')\n"
+    code = f"{once}open({str(tmp_path / 'was')!r}, 'w')\n{WORKER}"
+    with worker(tmp_path, code) as started:
+        pid = started.first({"ask": "pid"}, 30)["pid"]
+        with pytest.raises(ServiceOutageError, match="died"):
+            asyncio.run(ask(started.socket, {"ask": "die"}))
+        eventually(lambda: not is_running(pid))
+        with pytest.raises(ServiceError, match="ended too often"):
+            asyncio.run(ask(started.socket, {"ask": "pid"}))
+    assert (tmp_path / "worker.log").read_text().count("dead again\n") == 5
 
 
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("raise SystemExit('no such environment')", "it ended at its start:\n    no such environment"),
-        (WORKER, "no answer"),
+        ("raise SystemExit('no such environment')", "ended at its start:\n    no such environment"),
+        (WORKER, "the worker: no answer"),
+        (WORKER.replace("garbage", "is not").replace('"fail":', '"garbage":'), "the worker: no:"),
         ("import time; time.sleep(60)", "not ready in 0.5 s"),
     ],
 )
 def test_a_start_that_fails_says_what_it_printed(tmp_path: Path, code: str, told: str) -> None:
-    with worker(tmp_path, code) as started, pytest.raises(TrainingError) as failed:
+    with worker(tmp_path, code) as started, pytest.raises(DataError) as failed:
         started.first({"ask": "garbage"}, 0.5 if "sleep" in code else 30)
     assert told in str(failed.value)
 
 
 def test_there_may_be_no_such_interpreter(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="the worker: cannot start /nowhere/python: No such file"):
-        WorkerProcess(["/nowhere/python"], [], "the worker", tmp_path / "log")
+    with WorkerProcess(["/nowhere/python"], [], "the worker", tmp_path / "log") as started:
+        with pytest.raises(DataError, match="cannot start /nowhere/python: No such file"):
+            started.first({"ask": "pid"}, 30)

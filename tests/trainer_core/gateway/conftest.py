@@ -6,14 +6,8 @@ from typing import Any
 import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine
-from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.gateway import EpisodeRules, Gateway, OpenEpisode
 from trainer_core.types import Sampling
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Any:
-    return make_tokenizer()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 from tests.trainer_core.gateway.conftest import an_episode
 from tests.trainer_core.gateway.fake import FakeEngine, says
 from tests.trainer_core.gateway.families import family
+from tests.trainer_core.processes import eventually
 from trainer_core.gateway import Gateway, OtherModel
 from trainer_core.types import Sampling, StopReason, TrainingError
 
@@ -46,13 +47,6 @@ def spoken(stream: str) -> str:
             delta = data["choices"][0]["delta"] if data.get("choices") else data.get("delta", {})
             found += delta if isinstance(delta, str) else delta.get("content") or delta.get("text") or ""
     return found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
-    while not holds():
-        assert time.monotonic() < end, "it never came to hold"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -200,7 +194,7 @@ def test_a_client_that_hangs_up_cancels_its_generation(serve: Serve, engine: Fak
                 json={"messages": HI, "stream": stream},
                 timeout=0.3,
             )
-        until(lambda: engine.running == 0 and episode.in_flight == 0)
+        eventually(lambda: engine.running == 0 and episode.in_flight == 0)
     assert engine.cancelled == 2 and episode.close().calls == ()
 
 
@@ -211,7 +205,7 @@ def test_the_end_of_an_episode_cancels_what_it_asks(serve: Serve, engine: FakeEn
     threading.Timer(0.3, episode.close).start()
     answer = ask(gateway, episode.key())
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "episode_ended")
-    until(lambda: engine.running == 0)
+    eventually(lambda: engine.running == 0)
 
 
 def test_a_retry_is_not_a_second_call(serve: Serve, engine: FakeEngine, tokenizer: Any) -> None:
@@ -313,7 +307,7 @@ def test_a_slow_body_and_a_slow_reader(
     for _ in range(5):  # the others are served meanwhile
         assert ask(gateway, an_episode(gateway).key()).status_code == 200
     reader.close()
-    until(lambda: episode.in_flight == 0)
+    eventually(lambda: episode.in_flight == 0)
 
 
 def test_another_model_answers_for_an_agent(serve: Serve, engine: FakeEngine, tokenizer: Any) -> None:

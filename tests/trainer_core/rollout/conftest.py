@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
-from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.gateway import Gateway
 from trainer_core.judge.judge import Judge
 from trainer_core.rollout.abnormal import AbnormalAnswers
+from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.workflow_rollout import EpisodeLimits, WorkflowRollout
 from trainer_core.types import Episode, Sampling, Task
 from trainer_core.workflow.workflow import load_workflow
@@ -30,11 +30,6 @@ async def ask(tuner, *texts):
     return answer.choices[0].message.content
 
 """
-
-
-@pytest.fixture(scope="session")
-def tokenizer() -> Any:
-    return make_tokenizer()
 
 
 @pytest.fixture
@@ -84,6 +79,6 @@ def play(rollout_of: Callable[..., WorkflowRollout]) -> Play:
         code: str, judge: Judge | None = None, *, tasks: list[Task] = TASKS, **given: Any
     ) -> list[Episode]:
         rollout = rollout_of(code, judge, **given)
-        return asyncio.run(rollout.run(tasks, repeats=2, sampling=Sampling(0.5), seed=9))
+        return asyncio.run(rollout.run(tasks, Tries(2, Sampling(0.5), seed=9)))
 
     return run

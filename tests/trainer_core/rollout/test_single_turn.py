@@ -4,14 +4,15 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
+from tests.trainer_core.gateway.fake import FakeEngine
 from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.judge.judge import ExactMatchJudge, Judge, OneByOne, Output, Score
+from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.single_turn import SingleTurnRollout
 from trainer_core.tasks.prompts import Prompts
 from trainer_core.types import Episode, FinishReason, Sampling, StopReason, Task, TrainingError
@@ -20,10 +21,11 @@ TASKS = [Task("a", "21", "12"), Task("b", "43", "34")]
 TOKENIZER = make_tokenizer()
 
 
-class Scripted:
+class Scripted(FakeEngine):
     """Answers every prompt with its digits in order, then with them as they are."""
 
     def __init__(self, before: Callable[[str], Any] = lambda question: None) -> None:
+        super().__init__(lambda request, index: ())
         self.asked: list[Request] = []
         self._before = before
 
@@ -38,17 +40,6 @@ class Scripted:
         ids = (*ids, TOKENIZER.eos_token_id)
         return Generation(ids, (-0.1,) * len(ids), FinishReason.STOP, weight_version=7)
 
-    def session(self, key: tuple[int | str, ...]) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
-
-    async def update_weights(self, version: int) -> None: ...
-
-    async def close(self) -> None: ...
-
 
 def rollout(engine: Any, judge: Judge | None = None, longest: int | None = None) -> SingleTurnRollout:
     ticks = itertools.count()
@@ -59,7 +50,7 @@ def rollout(engine: Any, judge: Judge | None = None, longest: int | None = None)
 
 
 def run(engine: Any, *tasks: Task, judge: Judge | None = None, longest: int | None = None) -> list[Episode]:
-    running = rollout(engine, judge, longest).run(tasks, repeats=2, sampling=Sampling(0.5), seed=9)
+    running = rollout(engine, judge, longest).run(tasks, Tries(2, Sampling(0.5), seed=9))
     return asyncio.run(running)
 
 

@@ -7,20 +7,22 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
+from tests.trainer_core.processes import eventually, is_running
 from tests.trainer_core.rollout.conftest import TASKS, Play
 from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.judge.judge import ExactMatchJudge, Score, UnlessBrought
 from trainer_core.rollout.execution import in_caller, in_process
 from trainer_core.rollout.metrics import failures, rollout_metrics
+from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.workflow_rollout import WorkflowRollout
 from trainer_core.types import Episode, Sampling, StopReason, Task, TrainingError
 
@@ -206,15 +208,7 @@ def test_an_episode_that_takes_too_long_is_given_up_with_what_it_did(play: Play,
 def test_a_call_of_an_episode_that_is_given_up_is_cancelled(play: Play, engine: FakeEngine) -> None:
     engine.delay_s = 60.0
     play(SLOW.format(wait="pass"), timeout=0.5)
-    assert _soon(lambda: (engine.cancelled, engine.running) == (2, 0))
-
-
-def _soon(happens: Callable[[], bool]) -> bool:
-    """True once it has happened, in another thread."""
-    until = time.monotonic() + 20.0
-    while not happens() and time.monotonic() < until:
-        time.sleep(0.005)
-    return happens()
+    eventually(lambda: (engine.cancelled, engine.running) == (2, 0))
 
 
 class Halves:
@@ -273,7 +267,7 @@ def test_a_judge_that_fails_ends_training_and_leaves_nothing_running(play: Play,
     ) as error:
         play(code, Broken())
     assert isinstance(error.value.__cause__, ZeroDivisionError)
-    assert _soon(lambda: engine.running == 0)
+    eventually(lambda: engine.running == 0)
 
 
 @pytest.mark.parametrize(
@@ -359,9 +353,9 @@ class Counting(FakeEngine):
 def test_a_session_is_opened_before_the_one_it_follows_is_closed(
     rollout_of: Callable[..., WorkflowRollout], engine: FakeEngine
 ) -> None:
+    counting = Counting(engine)
     rollout = rollout_of("async def Agent(task, tuner):\n    return 1.0\n", max_env_worker=2)
-    counting = rollout._engine = Counting(engine)
-    asyncio.run(rollout.run(TASKS, repeats=2, sampling=Sampling(), seed=0))
+    asyncio.run(replace(rollout, engine=counting).run(TASKS, Tries(2, Sampling(), seed=0)))
     assert counting.seen[:2] == [{(0, 0)}, {(0, 0), (0, 1)}]
     closing = counting.seen[2:]
     assert [len(one) for one in closing] == [3, 2, 3, 2, 1, 0]
@@ -445,14 +439,7 @@ def Agent(task, tuner):
     play(code, execute=in_process, timeout=3.0)
     found = [int(path.name) for path in pids.iterdir()]
     assert len(found) == 4
-    assert _soon(lambda: not any(map(_runs, found)))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    eventually(lambda: not is_running(*found))
 
 
 def test_a_process_dies_with_the_trainer_however_that_ends(tmp_path: Path) -> None:
@@ -476,8 +463,8 @@ tuner = Tuner("http://127.0.0.1:9", "tiny", str)
 asyncio.run(in_process(load_workflow("{agent}->Agent"), Task("a", "q"), tuner))
 """])  # fmt: skip
     try:
-        assert _soon(lambda: len(list(pids.iterdir())) == 2)
+        eventually(lambda: len(list(pids.iterdir())) == 2)
     finally:
         trainer.kill()
         trainer.wait()
-    assert _soon(lambda: not any(_runs(int(path.name)) for path in pids.iterdir()))
+    eventually(lambda: not is_running(*(int(path.name) for path in pids.iterdir())))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from trainer_core.companion import Companion
+from trainer_core.child_process import ChildProcess, answers
 from trainer_core.config.section import path_of
 from trainer_core.engine.shape import shape_of_folder
 from trainer_core.types import TrainingError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _IN_SERVER = Path(__file__).with_name("in_server")
+_HEALTH = "http://vllm/health"
 _STARTS_IN_S = 1800.0
 _GIGABYTE = 2**30
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -63,7 +64,7 @@ class VllmServer:
             *self._for_device(ajet),
             *rollout.vllm_arguments,
         ]
-        self._process: Companion | None = None
+        self._process: ChildProcess | None = None
 
     @staticmethod
     def _most_rows(ajet: Ajet) -> int:
@@ -93,27 +94,21 @@ class VllmServer:
         Raises:
             TrainingError: it ended or did not get ready; its last lines are told.
         """
-        if self._process is not None:
+        if self._process is None:
+            command = [str(self.python), str(_IN_SERVER / "ajet_vllm.py"), *self._arguments]
+            own = self._environment()
+            self._process = ChildProcess(command, "vLLM", self.log, own, grace_s=15.0, leaves=self._leaves)
+        else:
             _log.warning("vLLM ended; its last lines:\n%s", self._process.tail())
-            self._process.close()
             Path(self.socket).unlink(missing_ok=True)
-        command = [str(self.python), str(_IN_SERVER / "ajet_vllm.py"), *self._arguments]
-        own = self._environment()
-        self._process = Companion(command, "vLLM", self.log, own, grace_s=15.0, leaves=self._leaves)
-        self._process.wait_until(self._answers, _STARTS_IN_S, safe_point)
+            self._process.restart()
+        self._process.wait_until(lambda: answers(_HEALTH, self.socket), _STARTS_IN_S, safe_point)
 
     def _environment(self) -> Mapping[str, str]:
         own = {"PYTHONPATH": str(_IN_SERVER), "VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1"}
         if self._is_on_cpu:
             own["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, math.ceil(self._cache_bytes / _GIGABYTE)))
         return own
-
-    def _answers(self) -> bool:
-        try:
-            with httpx.Client(transport=httpx.HTTPTransport(uds=self.socket)) as client:
-                return client.get("http://vllm/health", timeout=5.0).status_code == httpx.codes.OK
-        except httpx.TransportError:
-            return False
 
     def command(self, path: str, body: Any = None) -> Any:
         """Have it do something between answers.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 
 
-def derive_seed(seed: int, purpose: str, step: int) -> int:
-    """A 63-bit seed for one purpose at one step.
+def derive_seed(seed: int, *place: str | int) -> int:
+    """A 63-bit seed for one place: a purpose and a step, or a task and its repeat.
 
     No random state is carried from step to step, so a resumed run draws what an uninterrupted one would have
-    drawn.
+    drawn; and the same question asked twice does not get one answer.
     """
-    digest = hashlib.sha256(f"{seed}/{purpose}/{step}".encode()).digest()
+    digest = hashlib.sha256("/".join(map(str, (seed, *place))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
