@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from transformers import AutoConfig
 
@@ -81,12 +81,13 @@ def make_engines(
     with redirect_stdout(log), redirect_stderr(log):
         from trainer_core.engine.verl.training import VerlTraining
 
-        make = _worker_maker(config, folder, closing, in_process=in_process)
-        policy, reference = make(), make() if needs_copy else None
+        make = _worker_maker(config, folder, closing, log, in_process=in_process)
+        policy, reference = make("actor"), make("ref") if needs_copy else None
     training = VerlTraining(
         policy,
         reference,
         world_size=size // common.ulysses_sequence_parallel_size,
+        sharing=common.ulysses_sequence_parallel_size,
         max_tokens=rollout.ppo_max_token_len_per_gpu or MICRO_BATCH_TOKENS,
         temperature=rollout.temperature,
         grad_clip=common.optim.grad_clip,
@@ -102,15 +103,25 @@ def make_engines(
     return Engines(training, inference, digest_of(Path(folder)), context, {"model_folder": folder})
 
 
-def _worker_maker(config: Config, folder: str, closing: ExitStack, *, in_process: bool) -> Callable[[], Any]:
-    """Makes a worker, or a group of them, with the model in `folder`."""
+def _worker_maker(
+    config: Config, folder: str, closing: ExitStack, log: TextIO, *, in_process: bool
+) -> Callable[[str], Any]:
+    """Makes a worker, or a group of them, with the model in `folder`: as `actor`, or as `ref`, whose weights
+    stay in main memory between uses where its own key says so. Their stacks go to `log`."""
     from trainer_core.engine.verl.settings import verl_tree, worker_settings
     from trainer_core.engine.verl.training import in_this_process
+    from trainer_core.engine.verl.watch import WatchedGroup, WatchedWorker
 
     common, tree = config.ajet.trainer_common, verl_tree(config)
     tree.actor_rollout_ref.model.path = folder
+
+    def settings(role: str) -> Any:
+        own, offload = tree.copy(), tree.actor_rollout_ref[role].fsdp_config.param_offload
+        own.actor_rollout_ref.actor.fsdp_config.param_offload = offload
+        return worker_settings(own)
+
     if in_process:
-        return lambda: in_this_process(worker_settings(tree))
+        return lambda role: WatchedWorker(in_this_process(settings(role)), common.worker_timeout, log)
     from trainer_core.engine.verl.group import GROUPS, join_ray, make_pool, on_ray
 
     environment = {"OMP_NUM_THREADS": str(common.num_threads), "VERL_LOGGING_LEVEL": "WARN"}
@@ -119,7 +130,12 @@ def _worker_maker(config: Config, folder: str, closing: ExitStack, *, in_process
     workers = common.nnodes * common.n_gpus_per_node
     closing.callback(join_ray(address, GROUPS * workers, environment))
     pool = make_pool(common.nnodes, common.n_gpus_per_node, use_gpu=common.device == "cuda")
-    return lambda: on_ray(worker_settings(tree), pool, common.device)
+
+    def make(role: str) -> WatchedGroup:
+        group = on_ray(settings(role), pool, common.device)
+        return WatchedGroup(group, common.worker_timeout, Path(log.name))
+
+    return make
 
 
 def digest_of(folder: Path) -> str:

@@ -4,10 +4,14 @@
 """
 
 import contextlib
+import faulthandler
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+faulthandler.register(signal.SIGUSR1)  # the stacks of server and workers, for a trainer that waits in vain
 
 
 class TakeWeights:
