@@ -16,6 +16,7 @@ import transformers
 
 from trainer_core.algorithm.correction import Correction
 from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
+from trainer_core.backbone.plan import estimated
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
 from trainer_core.backbone.users_code import users_code
@@ -82,7 +83,8 @@ class Run:
             f"{len(tasks.training)} training tasks, {len(tasks.validation)} validation tasks, "
             f"{self.total_steps} steps"
         )
-        for doubt in doubts(ajet, planned, tasks):
+        short = estimated(ajet, planned, len(tasks.validation) * common.val_pass_n, config.verl)[2]
+        for doubt in (*doubts(ajet, planned, tasks), *short):
             say(f"warning: {doubt}")
 
         self.tokenizer = backbone.read_tokenizer(ajet)
