@@ -48,6 +48,8 @@ class Plan:
     largest first; None: the model's shape is not known here."""
     main_memory: dict[str, int] | None
     """The same of each machine beside its GPUs; {} without any."""
+    gpu_memory: int | None
+    """Bytes of the smallest GPU of this machine; None: none is seen, or none is needed."""
     parameters: int | None
     doubts: tuple[Finding, ...]
 
@@ -77,7 +79,7 @@ def make_plan(ajet: Ajet, raw: Mapping[str, Any] | None = None) -> Plan:
     planned = schedule(ajet, training)
     tried = None if validation is None else validation * ajet.trainer_common.val_pass_n
     validations = _validations(ajet, planned.total_steps)
-    shape, memory, short = estimated(ajet, planned, 0 if validations == 0 else tried or 0, raw)
+    shape, memory, gpus, short = estimated(ajet, planned, 0 if validations == 0 else tried or 0, raw)
     found = [*doubts(ajet, planned, tasks), *short]
     return Plan(
         schedule=planned,
@@ -87,6 +89,7 @@ def make_plan(ajet: Ajet, raw: Mapping[str, Any] | None = None) -> Plan:
         samples_per_validation=tried,
         memory=memory.device if memory else None,
         main_memory=memory.host if memory else None,
+        gpu_memory=min(gpus, default=None),
         parameters=shape.parameters if shape else None,
         doubts=tuple(found),
     )
@@ -120,7 +123,8 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
     if plan.memory is None:
         yield f"memory      not estimated: the shape of {ajet.model.path} is not known on this machine"
     elif plan.main_memory:
-        yield f"GPU memory  {_parts(plan.memory)}, on each"
+        has = f", which has {size_of(plan.gpu_memory)}" if plan.gpu_memory else "; none is seen here"
+        yield f"GPU memory  {_parts(plan.memory)}, on each{has}"
         if ajet.rollout.inference == "vllm":
             yield f"            and {ajet.rollout.gpu_memory_utilization:.0%} of each GPU that vLLM uses"
         yield f"memory      {_parts(plan.main_memory)}, on each machine"
@@ -171,9 +175,11 @@ def _validations(ajet: Ajet, steps: int | None) -> int | None:
 
 def estimated(
     ajet: Ajet, planned: Schedule, validated: int, raw: Mapping[str, Any] | None
-) -> tuple[ModelShape | None, Memory | None, list[Finding]]:
-    """The shape of the model and what memory the run takes, where the shape is known, and where that is more
-    than this machine has. `validated`: samples of a validation.
+) -> tuple[ModelShape | None, Memory | None, list[int], list[Finding]]:
+    """The shape of the model and what memory the run takes, where the shape is known; the GPUs that are seen
+    here, if they are needed; and where the run needs more than this machine has.
+
+    `validated`: samples of a validation; `raw`: keys of verl itself.
 
     Raises:
         TrainingError: the model cannot be divided, or read, as the config asks.
@@ -186,7 +192,7 @@ def estimated(
         found = found.get(name) if isinstance(found, Mapping) else None
     memory = estimate(shape, ajet, planned, validated, offloads=found is True) if shape else None
     gpus = gpu_memory() if ajet.trainer_common.device == "cuda" else []
-    return shape, memory, list(shortages(ajet, memory, gpus))
+    return shape, memory, gpus, list(shortages(ajet, memory, gpus))
 
 
 def _shape(ajet: Ajet) -> ModelShape | None:

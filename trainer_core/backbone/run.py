@@ -83,7 +83,7 @@ class Run:
             f"{len(tasks.training)} training tasks, {len(tasks.validation)} validation tasks, "
             f"{self.total_steps} steps"
         )
-        short = estimated(ajet, planned, len(tasks.validation) * common.val_pass_n, config.verl)[2]
+        short = estimated(ajet, planned, len(tasks.validation) * common.val_pass_n, config.verl)[-1]
         for doubt in (*doubts(ajet, planned, tasks), *short):
             say(f"warning: {doubt}")
 

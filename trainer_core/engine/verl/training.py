@@ -97,6 +97,8 @@ class VerlTraining:
         """See `TrainingEngine.load`."""
         try:
             self._policy.load_checkpoint(str((folder / _SHARDS).absolute()))
+        except TrainingError:
+            raise
         except Exception as error:  # files, shapes and pickle each have errors of their own
             raise TrainingError(
                 f"checkpoint {folder} is damaged or of another model ({type(error).__name__}: {error})"
