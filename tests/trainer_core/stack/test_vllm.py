@@ -172,8 +172,8 @@ def test_one_that_is_stopped_is_given_up_with_its_stacks(stage: Stage) -> None:
         except TrainingError as error:
             return str(error)
 
-    assert before and "ids=" in asyncio.run(ask(request()))
-    assert server.computed() == before + 3 + 4 * 12  # tokens that it reads once and writes
+    assert before is not None and "ids=" in asyncio.run(ask(request()))
+    assert server.computed() == before + 4 * (3 + 12)  # tokens that it reads and writes
     engine = next(
         each for each in map(psutil.Process, stage.pids) if "EngineCore" in " ".join(each.cmdline())
     )

@@ -118,7 +118,9 @@ class WatchedGroup:
             if steps != seen:
                 seen, quiet_since = steps, time.monotonic() if seen else began
             if time.monotonic() - quiet_since >= limit_s:
-                raise TrainingError(self._why(name, time.monotonic() - began))
+                why = self._why(name, time.monotonic() - began)
+                if not answer.done():  # looking takes a while
+                    raise TrainingError(why)
 
     def _why(self, name: str, waited_s: float) -> str:
         sights = self._look(self._places, True)
