@@ -132,7 +132,7 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
     ajet = loaded.config.ajet
     in_verl: dict[str, Any] = {}
     try:
-        plan = make_plan(ajet)
+        plan = make_plan(ajet, loaded.config.verl)
         if ajet.backbone == "verl":
             in_verl = _imported("trainer_core.backbone.verl").look(loaded.config)
     except TrainingError as error:

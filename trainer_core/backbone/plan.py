@@ -7,16 +7,14 @@ Nothing here imports torch, transformers or datasets, or asks the network.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import psutil
-
-from trainer_core.backbone.memory import estimate
+from trainer_core.backbone.capacity import OFFLOAD_POLICY, gpu_memory, misfits, shortages, size_of
+from trainer_core.backbone.memory import Memory, estimate
 from trainer_core.backbone.schedule import Schedule, doubts, schedule, validates
 from trainer_core.companion import companions
 from trainer_core.config.problems import Finding
@@ -27,6 +25,7 @@ from trainer_core.engine.tiny_model import check_size
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.tasks.huggingface import count_huggingface
 from trainer_core.tasks.reader import read_tasks
+from trainer_core.types import TrainingError
 
 _TINY_VOCABULARY = 264
 """256 bytes, two marks and four roles, to the next multiple of 8."""
@@ -45,7 +44,12 @@ class Plan:
     """How often they are tried; None: not counted."""
     samples_per_validation: int | None
     memory: dict[str, int] | None
-    """Bytes at the peak by what takes them, the largest first; None: the model's shape is not known here."""
+    """Bytes at the peak, where the training computes (each GPU, or the machine), by what takes them, the
+    largest first; None: the model's shape is not known here."""
+    main_memory: dict[str, int] | None
+    """The same of each machine beside its GPUs; {} without any."""
+    gpu_memory: int | None
+    """Bytes of the smallest GPU of this machine; None: none is seen, or none is needed."""
     parameters: int | None
     doubts: tuple[Finding, ...]
 
@@ -54,8 +58,8 @@ class Plan:
         return {name: value for name, value in asdict(self).items() if name != "doubts"}
 
 
-def make_plan(ajet: Ajet) -> Plan:
-    """Find out what the run would do.
+def make_plan(ajet: Ajet, raw: Mapping[str, Any] | None = None) -> Plan:
+    """Find out what the run would do. `raw`: keys of verl itself.
 
     Raises:
         DataError: the training could not start with this data.
@@ -75,17 +79,17 @@ def make_plan(ajet: Ajet) -> Plan:
     planned = schedule(ajet, training)
     tried = None if validation is None else validation * ajet.trainer_common.val_pass_n
     validations = _validations(ajet, planned.total_steps)
-    shape = _shape(ajet)
-    validated = 0 if validations == 0 else tried or 0
-    memory = estimate(shape, ajet, planned, validated) if shape else None
-    found = [*doubts(ajet, planned, tasks), *_too_large(ajet, memory)]
+    shape, memory, gpus, short = estimated(ajet, planned, 0 if validations == 0 else tried or 0, raw)
+    found = [*doubts(ajet, planned, tasks), *short]
     return Plan(
         schedule=planned,
         validation_tasks=validation,
         tasks_are_written=are_written,
         validations=validations,
         samples_per_validation=tried,
-        memory=memory,
+        memory=memory.device if memory else None,
+        main_memory=memory.host if memory else None,
+        gpu_memory=min(gpus, default=None),
         parameters=shape.parameters if shape else None,
         doubts=tuple(found),
     )
@@ -118,10 +122,20 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
         yield f"validation  {times}, each time {_number(plan.samples_per_validation)} samples"
     if plan.memory is None:
         yield f"memory      not estimated: the shape of {ajet.model.path} is not known on this machine"
+    elif plan.main_memory:
+        has = f", which has {size_of(plan.gpu_memory)}" if plan.gpu_memory else "; none is seen here"
+        yield f"GPU memory  {_parts(plan.memory)}, on each{has}"
+        if ajet.rollout.inference == "vllm":
+            yield f"            and {ajet.rollout.gpu_memory_utilization:.0%} of each GPU that vLLM uses"
+        yield f"memory      {_parts(plan.main_memory)}, on each machine"
     else:
-        largest, *others = (f"{part} {_size(size)}" for part, size in plan.memory.items())
-        total = _size(sum(plan.memory.values()))
-        yield f"memory      about {total}: most of it {largest}, then {', '.join(others)}"
+        yield f"memory      {_parts(plan.memory)}"
+
+
+def _parts(memory: Mapping[str, int]) -> str:
+    largest, *others = (f"{part} {size_of(size)}" for part, size in memory.items())
+    total = size_of(sum(memory.values()))
+    return f"about {total}: most of it {largest}" + (f", then {', '.join(others)}" if others else "")
 
 
 def _number(count: int | None, unit: str = "") -> str:
@@ -159,6 +173,28 @@ def _validations(ajet: Ajet, steps: int | None) -> int | None:
     return None if steps is None else -(-steps // common.test_freq) + common.val_before_train
 
 
+def estimated(
+    ajet: Ajet, planned: Schedule, validated: int, raw: Mapping[str, Any] | None
+) -> tuple[ModelShape | None, Memory | None, list[int], list[Finding]]:
+    """The shape of the model and what memory the run takes, where the shape is known; the GPUs that are seen
+    here, if they are needed; and where the run needs more than this machine has.
+
+    `validated`: samples of a validation; `raw`: keys of verl itself.
+
+    Raises:
+        TrainingError: the model cannot be divided, or read, as the config asks.
+    """
+    shape = _shape(ajet)
+    if shape is not None and (misfit := next(misfits(ajet, shape), None)):
+        raise TrainingError(str(misfit).removesuffix("."))
+    found: Any = raw or {}
+    for name in OFFLOAD_POLICY.split(".")[1:]:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    memory = estimate(shape, ajet, planned, validated, offloads=found is True) if shape else None
+    gpus = gpu_memory() if ajet.trainer_common.device == "cuda" else []
+    return shape, memory, gpus, list(shortages(ajet, memory, gpus))
+
+
 def _shape(ajet: Ajet) -> ModelShape | None:
     if ajet.model.path == "tiny":
         shape = decoder_shape({**ajet.model.tiny.model_dump(), "vocab_size": _TINY_VOCABULARY})
@@ -176,20 +212,3 @@ def _in_hub_cache(name: str) -> Path:
         return kept / "snapshots" / (kept / "refs" / "main").read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return kept
-
-
-def _too_large(ajet: Ajet, memory: dict[str, int] | None) -> Iterator[Finding]:
-    if ajet.trainer_common.device != "cpu":
-        return
-    there = psutil.virtual_memory().total
-    with suppress(OSError, ValueError):  # no such file, or no limit
-        there = min(there, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
-    if (needed := sum((memory or {}).values())) > there:
-        why = f"the training may need {_size(needed)} of memory, and this machine has {_size(there)}"
-        fix = "Lower ajet.rollout.ppo_max_token_len_per_gpu, or take a smaller model."
-        yield Finding("ajet.model.path", ajet.model.path, "doubtful", why, fix)
-
-
-def _size(count: int) -> str:
-    gigabytes = count / 1e9
-    return f"{gigabytes:.1f} GB" if gigabytes >= 0.95 else f"{count / 1e6:.{0 if count > 1e7 else 1}f} MB"

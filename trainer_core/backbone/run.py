@@ -16,6 +16,7 @@ import transformers
 
 from trainer_core.algorithm.correction import Correction
 from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
+from trainer_core.backbone.plan import estimated
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
 from trainer_core.backbone.users_code import users_code
@@ -66,7 +67,7 @@ class Run:
         set_up_libraries(ajet.trainer_common.num_threads, ajet.trainer_common.seed)
         self._folder = Path(ajet.experiment_dir)
         judge, workflow = users_code(ajet, self._folder)
-        tasks = self._read_tasks(closing, safe_point)
+        tasks = self._read_tasks(config, closing, safe_point)
 
         self.tokenizer = backbone.read_tokenizer(ajet)
         prompts = Prompts(self.tokenizer, ajet.data.max_prompt_length)
@@ -94,9 +95,9 @@ class Run:
         self._open_records(checkpoint, closing)
         self.rollout = open_rollout(ajet, engines, self.tokenizer, judge, workflow, closing, say=say)
 
-    def _read_tasks(self, closing: ExitStack, safe_point: Callable[[], None]) -> TaskSplits:
+    def _read_tasks(self, config: Config, closing: ExitStack, safe_point: Callable[[], None]) -> TaskSplits:
         """Start what tasks may come from, read them, and plan the steps."""
-        ajet, folder, say = self.ajet, self._folder, self.say
+        ajet, folder, say = config.ajet, self._folder, self.say
         closing.enter_context(companions(ajet.companions, folder, say, safe_point))
         environments = closing.enter_context(VerifiersEnvironments(ajet.task_reader.environments, folder))
         tasks = read_tasks(
@@ -112,7 +113,8 @@ class Run:
             f"{len(tasks.training)} training tasks, {len(tasks.validation)} validation tasks, "
             f"{self.total_steps} steps"
         )
-        for doubt in doubts(ajet, planned, tasks):
+        short = estimated(ajet, planned, len(tasks.validation) * common.val_pass_n, config.verl)[-1]
+        for doubt in (*doubts(ajet, planned, tasks), *short):
             say(f"warning: {doubt}")
         return tasks
 

@@ -89,6 +89,7 @@ def doubts(ajet: Ajet, planned: Schedule, tasks: TaskSplits | None) -> Iterator[
             "data.train_batch_size", planned.tasks_per_step, why, "Choose a size that divides better."
         )
     longest = ajet.data.max_prompt_length + longest_response(ajet)
+    longest = -(-longest // (common.ulysses_sequence_parallel_size if ajet.backbone == "verl" else 1))
     if planned.micro_batch_tokens < longest:
         why = f"a sample can have {longest} tokens and is then computed on alone, beyond this bound"
         fix = f"Raise it to {longest}, or shorten prompts and answers."

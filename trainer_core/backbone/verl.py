@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+import torch
 from transformers import AutoConfig
 
 from trainer_core.backbone import local
@@ -79,14 +80,21 @@ def make_engines(
     # open to the end: libraries that are imported meanwhile go on logging to it
     log = closing.enter_context(Path(ajet.experiment_dir, "verl.log").open("a"))  # noqa: SIM115
     with redirect_stdout(log), redirect_stderr(log):
+        from trainer_core.engine.verl.settings import verl_tree, without_flash_attention
         from trainer_core.engine.verl.training import VerlTraining
 
-        make = _worker_maker(config, folder, closing, in_process=in_process)
-        policy, reference = make(), make() if needs_copy else None
+        tree = verl_tree(config)
+        tree.actor_rollout_ref.model.path = folder
+        is_without = without_flash_attention(tree)
+        make = _worker_maker(config, tree, closing, log, in_process=in_process)
+        policy, reference = make("actor"), make("ref") if needs_copy else None
+    if is_without and common.device == "cuda":
+        say("flash-attn is not installed: verl computes attention with torch, slower over long sequences")
     training = VerlTraining(
         policy,
         reference,
         world_size=size // common.ulysses_sequence_parallel_size,
+        sharing=common.ulysses_sequence_parallel_size,
         max_tokens=rollout.ppo_max_token_len_per_gpu or MICRO_BATCH_TOKENS,
         temperature=rollout.temperature,
         grad_clip=common.optim.grad_clip,
@@ -96,21 +104,31 @@ def make_engines(
         inference = on_vllm(ajet, folder, training, closing, say=say, safe_point=safe_point)
     else:
         own = load_model(folder)
+        own.model.to(common.device, torch.float32 if common.model_dtype == "fp32" else torch.bfloat16)
         inference = on_transformers(ajet, own.model, own.tokenizer, lambda: exported(training.export))
     closing.callback(closes(inference))
     context = getattr(AutoConfig.from_pretrained(folder), "max_position_embeddings", None)
     return Engines(training, inference, digest_of(Path(folder)), context, {"model_folder": folder})
 
 
-def _worker_maker(config: Config, folder: str, closing: ExitStack, *, in_process: bool) -> Callable[[], Any]:
-    """Makes a worker, or a group of them, with the model in `folder`."""
-    from trainer_core.engine.verl.settings import verl_tree, worker_settings
+def _worker_maker(
+    config: Config, tree: Any, closing: ExitStack, log: TextIO, *, in_process: bool
+) -> Callable[[str], Any]:
+    """Makes a worker, or a group of them, as verl's `tree` says: as `actor`, or as `ref`, whose weights
+    stay in main memory between uses where its own key says so. Their stacks go to `log`."""
+    from trainer_core.engine.verl.settings import worker_settings
     from trainer_core.engine.verl.training import in_this_process
+    from trainer_core.engine.verl.watch import WatchedGroup, WatchedWorker
 
-    common, tree = config.ajet.trainer_common, verl_tree(config)
-    tree.actor_rollout_ref.model.path = folder
+    common = config.ajet.trainer_common
+
+    def settings(role: str) -> Any:
+        own, offload = tree.copy(), tree.actor_rollout_ref[role].fsdp_config.param_offload
+        own.actor_rollout_ref.actor.fsdp_config.param_offload = offload
+        return worker_settings(own)
+
     if in_process:
-        return lambda: in_this_process(worker_settings(tree))
+        return lambda role: WatchedWorker(in_this_process(settings(role)), common.worker_timeout, log)
     from trainer_core.engine.verl.group import GROUPS, join_ray, make_pool, on_ray
 
     environment = {"OMP_NUM_THREADS": str(common.num_threads), "VERL_LOGGING_LEVEL": "WARN"}
@@ -119,7 +137,12 @@ def _worker_maker(config: Config, folder: str, closing: ExitStack, *, in_process
     workers = common.nnodes * common.n_gpus_per_node
     closing.callback(join_ray(address, GROUPS * workers, environment))
     pool = make_pool(common.nnodes, common.n_gpus_per_node, use_gpu=common.device == "cuda")
-    return lambda: on_ray(worker_settings(tree), pool, common.device)
+
+    def make(role: str) -> WatchedGroup:
+        group = on_ray(settings(role), pool, common.device)
+        return WatchedGroup(group, common.worker_timeout, Path(log.name))
+
+    return make
 
 
 def digest_of(folder: Path) -> str:

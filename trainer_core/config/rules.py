@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainer_core.config.verl import lacks_flash_attention
+
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
 
@@ -30,6 +32,7 @@ def violations(ajet: Ajet) -> tuple[Violation, ...]:
         *_companions(ajet),
         *_correction(ajet),
         *_batches(ajet),
+        *_shared_sequences(ajet),
     )
 
 
@@ -185,4 +188,16 @@ def _batches(ajet: Ajet) -> Iterator[Violation]:
             "ajet.trainer_common.mini_batch_num",
             f"does not divide ajet.data.train_batch_size x ajet.rollout.num_repeat (= {samples}).",
             f"Write a divisor of {samples}.",
+        )
+
+
+def _shared_sequences(ajet: Ajet) -> Iterator[Violation]:
+    """verl exchanges heads for tokens within flash attention alone: another attention would see, on each GPU,
+    only that GPU's part of a sequence, and say nothing (`apply_monkey_patch` of verl 0.9.1)."""
+    shared = ajet.trainer_common.ulysses_sequence_parallel_size
+    if ajet.backbone == "verl" and shared > 1 and lacks_flash_attention(ajet):
+        yield Violation(
+            "ajet.trainer_common.ulysses_sequence_parallel_size",
+            "is more than 1, but a sequence is shared within flash attention only, on GPUs in bf16.",
+            "Write 1, or set ajet.trainer_common.model_dtype: bf16 and device: cuda.",
         )

@@ -44,6 +44,7 @@ _OF_VERL = (
     "trainer_common.nnodes trainer_common.n_gpus_per_node trainer_common.ray trainer_common.fsdp_config.* "
     "trainer_common.ulysses_sequence_parallel_size rollout.name"
 )
+_TIMEOUT = "trainer_common.worker_timeout"
 LOCAL = (
     Rule("refused", "task_reader.type", "`local` has no such reader", "Use another reader.",
          tuple(name for name in get_args(ReaderType) if name != "deep_finance")),
@@ -67,6 +68,7 @@ LOCAL = (
     Rule("ignored", _OF_VLLM, "there is no vLLM server"),
     Rule("ignored", "rollout.n_vllm_engine", "`local` starts one server"),
     Rule("ignored", _OF_VERL, "`local` trains in one process"),
+    Rule("ignored", _TIMEOUT, "`local` trains in one process, and there is no vLLM server"),
     Rule("ignored", "rollout.chat_template_generate_prompt_type",
          "`local` takes the generation prompt from the tokenizer's chat template"),
     Rule("refused", "task_reader.data_generation.query_reader.type", "examples are in files or data sets",
@@ -97,7 +99,10 @@ DEBUG = (
 """On the engines of `local`; what is about training has no effect and is not reported."""
 _RUNNER = ("ajet.task_runner.wrapper_type", "ajet.task_runner.wrapper_multiprocessing_timeout")
 _OF_WORKFLOWS = ("ajet.rollout.max_env_worker", "ajet.rollout.multi_turn.max_steps", *_RUNNER)
-VERL = tuple(rule for rule in LOCAL if rule.keys not in (_OF_VERL, "verl"))
+VERL = (
+    *(rule for rule in LOCAL if rule.keys not in (_OF_VERL, _TIMEOUT, "verl")),
+    Rule("ignored", "rollout.name", "`rollout.inference` chooses what samples", "Leave it out.", ("vllm",)),
+)
 """Our loop on verl's workers: what `local` does not do, the loop does not either."""
 TABLES = {"local": LOCAL, "debug": DEBUG, "verl": VERL}
 """The backbones there are; a key that no rule covers is honoured."""
@@ -135,14 +140,14 @@ def findings(config: Config) -> tuple[Finding, ...]:
         return (Finding("ajet.backbone", backbone, "refused", why, fix),)
     doubtful = () if backbone == "debug" else _numbers(config.ajet)
     alone = () if config.ajet.rollout.user_workflow else _without_workflow(config)
-    return (*_from_table(config), *_start_model(config.ajet), *alone, *doubtful)
+    return (*_from_table(config), *_start_model(config.ajet), *alone, *_by_device(config.ajet), *doubtful)
 
 
 def _from_table(config: Config) -> Iterator[Finding]:
     backbone = config.ajet.backbone
     for key in all_keys().values():
         rule = None if key.is_section else rule_for(key.path, backbone)
-        if rule is None or (rule.keys == _OF_VLLM and config.ajet.rollout.inference == "vllm"):
+        if rule is None or (rule.keys in (_OF_VLLM, _TIMEOUT) and config.ajet.rollout.inference == "vllm"):
             continue
         if (value := attrgetter(key.path)(config)) not in _taken(rule, key):
             why = rule.why.replace("`local`", f"`{backbone}`")
@@ -179,6 +184,27 @@ def _without_workflow(config: Config) -> Iterator[Finding]:
         why = "there is no workflow or environment that gives a reward"
         fix = "Set ajet.task_judge.judge_type: exact_match, or judge_protocol to a class of your own."
         yield Finding(f"ajet.task_judge.{name}", getattr(judge, name), "refused", why, fix)
+
+
+def _by_device(ajet: Ajet) -> Iterator[Finding]:
+    """Keys that were set and mean nothing on this device."""
+    common, rollout = ajet.trainer_common, ajet.rollout
+    is_vllm, offload = rollout.inference == "vllm", common.fsdp_config
+    if common.device == "cpu":
+        why = "on `device: cpu` everything is in main memory"
+        for name in offload.model_fields_set if ajet.backbone == "verl" else ():
+            if getattr(offload, name):
+                yield Finding(f"ajet.trainer_common.fsdp_config.{name}", True, "ignored", why, _LEAVE)
+        if common.ref_param_offload:
+            yield Finding("ajet.trainer_common.ref_param_offload", True, "ignored", why, _LEAVE)
+        for name in ("tensor_model_parallel_size", "gpu_memory_utilization"):
+            if is_vllm and name in rollout.model_fields_set:
+                value, why = getattr(rollout, name), "on `device: cpu` vLLM has no GPU to share"
+                yield Finding(f"ajet.rollout.{name}", value, "ignored", why, _LEAVE)
+    elif is_vllm and "kv_cache_memory_bytes" in rollout.model_fields_set:
+        why = "on a GPU vLLM takes what `rollout.gpu_memory_utilization` leaves it"
+        value = rollout.kv_cache_memory_bytes
+        yield Finding("ajet.rollout.kv_cache_memory_bytes", value, "ignored", why, "Set that key.")
 
 
 def _numbers(ajet: Ajet) -> Iterator[Finding]:

@@ -101,7 +101,7 @@ class TrainerCommon(
         "val_max_num_task_clip_method test_freq",
         "what is logged and saved": "save_freq max_checkpoints_to_keep save_trajectory_as_json_file",
         "amount of training": "total_epochs total_training_steps",
-        "how the training runs": "resume num_threads ray nnodes n_gpus_per_node "
+        "how the training runs": "resume num_threads ray worker_timeout nnodes n_gpus_per_node "
         "ulysses_sequence_parallel_size device enable_gradient_checkpointing ref_param_offload",
         "model": "model_dtype",
         "seed": "seed",
@@ -151,6 +151,11 @@ class TrainerCommon(
         "auto",
         "Where verl's workers run: `auto`: one in the trainer's process, several on a Ray that it starts; "
         "`local`: on that Ray in any case; `cluster`: on the one at RAY_ADDRESS.",
+    )
+    worker_timeout: Rate = key(
+        1200.0,
+        "Seconds without progress after which what is asked of verl's workers on Ray, or of the vLLM server, "
+        "is given up and the run ends, with the stacks of those that hang in `verl.log` or `vllm.log`.",
     )
     fsdp_config: FsdpConfig = section(FsdpConfig, "Sharded training on GPUs.")
     ulysses_sequence_parallel_size: Positive = key(1, "GPUs that share one sequence.")

@@ -93,8 +93,14 @@ def translated(ajet: Ajet) -> dict[str, Any]:
         },
         f"{_ACTOR}.use_dynamic_bsz": True,
         f"{_ACTOR}.optim.total_training_steps": 1,  # of a schedule that is not used: our loop sends the rate
+        **(_WITHOUT_FLASH if lacks_flash_attention(ajet) else {}),
         **(_ON_CPU if ajet.trainer_common.device == "cpu" else {}),
     }  # fmt: skip
+
+
+def lacks_flash_attention(ajet: Ajet) -> bool:
+    """True if another attention than verl's usual one computes: that needs a GPU and 16-bit numbers."""
+    return ajet.trainer_common.device == "cpu" or ajet.trainer_common.model_dtype == "fp32"
 
 
 _ON_CPU: Mapping[str, Any] = {
@@ -102,6 +108,7 @@ _ON_CPU: Mapping[str, Any] = {
     f"{_ACTOR}.fsdp_config.use_torch_compile": False,
     f"{_ACTOR}.fsdp_config.param_offload": False,
     f"{_ACTOR}.fsdp_config.optimizer_offload": False,
-    f"{_MODEL}.override_config": {"attn_implementation": "sdpa"},
+    "actor_rollout_ref.ref.fsdp_config.param_offload": False,
 }
-"""There is nowhere to offload to, no compiler to wait for, and no flash attention."""
+"""There is nowhere to offload to, and no compiler to wait for."""
+_WITHOUT_FLASH: Mapping[str, Any] = {f"{_MODEL}.override_config": {"attn_implementation": "sdpa"}}

@@ -18,6 +18,8 @@ class ModelShape:
     parameters: int
     hidden_size: int
     layers: int
+    heads: int
+    """Of the queries."""
     key_value_size: int
     """Key/value heads × their width."""
     head_size: int
@@ -25,6 +27,20 @@ class ModelShape:
     vocabulary: int
     shares_prompts: bool
     """A prompt is computed once for all its answers."""
+    ties_embeddings: bool
+    """One table for what goes in and what comes out."""
+    context: int | None
+    """Most positions; None where the config does not say, or stretches them."""
+
+    @property
+    def embeddings(self) -> int:
+        """Parameters of the table of tokens, or of both."""
+        return (1 if self.ties_embeddings else 2) * self.vocabulary * self.hidden_size
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of the keys, and as many of the values."""
+        return self.key_value_size // self.head_size
 
 
 def decoder_shape(config: Mapping[str, Any], parameters: int | None = None) -> ModelShape | None:
@@ -49,14 +65,18 @@ def decoder_shape(config: Mapping[str, Any], parameters: int | None = None) -> M
     inner = first("intermediate_size", "n_inner", "ffn_dim") or 4 * width
     head = first("head_dim") or width // heads
     keys = (first("num_key_value_heads") or heads) * head
+    ties = bool(config.get("tie_word_embeddings", True))
     if parameters is None:
         attention = 2 * width * (heads * head + keys) + heads * head + 2 * keys
-        tables = 1 if config.get("tie_word_embeddings", True) else 2
+        tables = 1 if ties else 2
         layer = attention + 3 * width * inner + 2 * width
         parameters = tables * vocabulary * width + layers * layer + width
     kinds = config.get("layer_types") or []
     shares = all(kind in ("full_attention", "sliding_attention") for kind in kinds)
-    return ModelShape(parameters, width, layers, keys, head, inner, vocabulary, shares)
+    stretched = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    is_plain = isinstance(stretched, dict) and stretched.get("rope_type", "default") == "default"
+    context = first("max_position_embeddings", "n_positions") if is_plain else None
+    return ModelShape(parameters, width, layers, heads, keys, head, inner, vocabulary, shares, ties, context)
 
 
 def shape_of_folder(folder: Path) -> ModelShape | None:

@@ -108,6 +108,11 @@ def test_checkpoints_go_into_the_output_folder() -> None:
 RECOMPUTED = {"old_logprobs": "recompute"}
 
 
+def shared(**common: Any) -> dict[str, Any]:
+    common = {"ulysses_sequence_parallel_size": 8, "model_dtype": "bf16"} | common
+    return {"backbone": "verl", "trainer_common": common}
+
+
 def corrected(common: dict[str, Any] = RECOMPUTED, **algorithm: Any) -> dict[str, Any]:
     """Tokens are rejected by their ratio."""
     return {"trainer_common": {**common, "algorithm": {"rollout_rs": "token_k1", **algorithm}}}
@@ -128,6 +133,8 @@ def corrected(common: dict[str, Any] = RECOMPUTED, **algorithm: Any) -> dict[str
             "trainer_common.ulysses_sequence_parallel_size",
             {"trainer_common": {"n_gpus_per_node": 6, "ulysses_sequence_parallel_size": 4}},
         ),
+        ("trainer_common.ulysses_sequence_parallel_size", shared(model_dtype="fp32")),
+        ("trainer_common.ulysses_sequence_parallel_size", shared(device="cpu", n_gpus_per_node=8)),
         ("trainer_common.algorithm.rollout_rs", corrected(common={}, rollout_rs_threshold=2.0)),
         ("trainer_common.algorithm.rollout_rs_threshold", corrected()),
         ("trainer_common.algorithm.rollout_rs_threshold", corrected(rollout_rs_threshold=0.9)),
@@ -164,6 +171,7 @@ def test_rules_between_keys(key: str, ajet: dict[str, Any]) -> None:
     [
         {"rollout": {"max_model_len": 18000, "max_response_length_in_one_turn": 15000, "gamma": 1}},
         {"trainer_common": {"mini_batch_num": 128}},
+        shared(),
         {"model": {"path": "tiny", "tiny": {"hidden_size": 40, "num_key_value_heads": 2}}},
         {
             "task_reader": {

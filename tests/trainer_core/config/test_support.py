@@ -79,6 +79,22 @@ def test_verl_reads_what_is_of_gpus_and_what_is_not_there_names_it(monkeypatch: 
     assert finding.verdict == "refused" and "`verl` has no critic" in finding.why
 
 
+def test_what_means_nothing_on_a_device_is_told_where_it_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer_core.config.support.find_spec", lambda name: True)
+    offload = {"param_offload": True, "optimizer_offload": False}
+    common = {"device": "cpu", "fsdp_config": offload, "ref_param_offload": True}
+    rollout = {"gpu_memory_utilization": 0.5, "kv_cache_memory_bytes": 10**9, "name": "sglang"}
+    seen = found({"backbone": "verl", "trainer_common": common, "rollout": rollout})
+    assert {each.verdict for each in seen.values()} == {"ignored"}
+    assert [key.rpartition(".")[2] for key in sorted(seen)] == [
+        "gpu_memory_utilization", "name", "param_offload", "ref_param_offload"
+    ]  # fmt: skip
+    (finding,) = found({"backbone": "verl", "rollout": {"kv_cache_memory_bytes": 10**9}}).values()
+    assert "gpu_memory_utilization" in finding.why
+    assert list(found({"trainer_common": {"worker_timeout": 60.0}})) == ["ajet.trainer_common.worker_timeout"]
+    assert found({"trainer_common": {"worker_timeout": 60.0}, "rollout": {"inference": "vllm"}}) == {}
+
+
 @pytest.mark.parametrize(("inference", "ignored"), [("vllm", 0), ("transformers", 2)])
 def test_keys_of_vllm_count_where_there_is_one(inference: str, ignored: int) -> None:
     rollout = {"inference": inference, "max_num_seqs": 7, "vllm_python": "python3"}

@@ -4,7 +4,8 @@ often it is started. `tests/trainer_core/stack` has the real one."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,16 @@ class Server:
     """Stands for `VllmServer`, and for the client of it."""
 
     log = Path("vllm.log")
+    timeout_s = 0.4
+    given_up = " for 0.4 s"
 
     def __init__(self) -> None:
         self.is_running = True
         self.started = 0
         self.posted = 0
         self.commands: list[str] = []
+        self.tokens: Iterator[float] = itertools.count(1.0)
+        self.answers_after_s = 0.01
         self.on_post: Callable[[], None] = lambda: None
         self.on_start: Callable[[], None] = lambda: None
         self.on_command: Callable[[], None] = lambda: None
@@ -46,6 +51,12 @@ class Server:
         self.started += 1
         self.on_start()
         self.is_running = True
+
+    def computed(self) -> float:
+        return next(self.tokens)
+
+    def write_stacks(self) -> None:
+        self.commands.append("stacks")
 
     def ends_soon(self) -> bool:
         return not self.is_running
@@ -56,7 +67,7 @@ class Server:
 
     async def post(self, _url: str, json: Any) -> httpx.Response:
         self.posted += 1
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.answers_after_s)
         if not self.is_running:
             raise httpx.ConnectError("nobody listens")
         self.on_post()
@@ -175,3 +186,21 @@ async def test_who_gives_up_while_it_is_paused_leaves_the_others_waiting(engine:
     assert not waiting.done()
     await engine.resume()
     assert (await waiting)[0].ids == (5,)
+
+
+async def test_one_that_computes_is_waited_for(server: Server, engine: VllmInference) -> None:
+    server.answers_after_s = 1.0
+    (answer,) = await ask(engine)
+    assert answer[0].ids == (5,) and server.commands == []
+
+
+async def test_one_that_computes_nothing_is_given_up_once_for_all(
+    server: Server, engine: VllmInference
+) -> None:
+    server.answers_after_s, server.tokens = 60.0, itertools.repeat(7.0)
+    failed = await ask(engine, 5)
+    assert {str(each) for each in failed} == {str(failed[0])} and "no token for 0.4 s" in str(failed[0])
+    assert server.commands == ["stacks"] and server.posted == 5
+    assert "no token" in str((await ask(engine))[0]) and server.posted == 5
+    with pytest.raises(TrainingError, match="no token"):
+        await engine.update_weights(1)

@@ -162,6 +162,33 @@ def test_a_server_that_is_killed_comes_back_with_its_weights(stage: Stage) -> No
     asyncio.run(kill())
 
 
+def test_one_that_is_stopped_is_given_up_with_its_stacks(stage: Stage) -> None:
+    server = stage.engine._server
+    server.timeout_s, before = 8.0, server.computed()
+
+    async def ask(request: Request) -> str:
+        try:
+            return str(await stage.engine.generate(request))
+        except TrainingError as error:
+            return str(error)
+
+    assert before is not None and "ids=" in asyncio.run(ask(request()))
+    assert server.computed() == before + 4 * (3 + 12)  # tokens that it reads and writes
+    engine = next(
+        each for each in map(psutil.Process, stage.pids) if "EngineCore" in " ".join(each.cmdline())
+    )
+    engine.suspend()
+    try:
+        assert "vLLM has computed no token for trainer_common.worker_timeout = 8 s" in asyncio.run(
+            ask(request())
+        )
+        with pytest.raises(TrainingError, match="computed no token"):
+            asyncio.run(stage.engine.update_weights(9))
+    finally:
+        engine.resume()
+    assert "most recent call first" in server.log.read_text()
+
+
 def test_what_cannot_be_started_is_said(model: str, vllm_python: str, tmp_path: Path) -> None:
     def start(**rollout: Any) -> None:
         config = config_of(

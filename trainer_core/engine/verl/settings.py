@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,24 @@ def verl_tree(config: Config) -> DictConfig:
             told = f"verl.{path} is no key of verl {verl.__version__}{_nearest(path, tree)}"
             raise TrainingError(told) from error
     return tree
+
+
+def without_flash_attention(tree: DictConfig) -> bool:
+    """Take torch's own attention where flash-attn is not installed and none is chosen; whether it was.
+
+    Raises:
+        TrainingError: ranks are to share sequences, which verl does inside flash attention alone.
+    """
+    chosen = tree.actor_rollout_ref.model.override_config
+    if find_spec("flash_attn") is not None or chosen.get("attn_implementation"):
+        return False
+    if tree.actor_rollout_ref.actor.ulysses_sequence_parallel_size > 1:
+        raise TrainingError(
+            "ajet.trainer_common.ulysses_sequence_parallel_size: verl shares sequences inside flash "
+            "attention, which is not installed here. Write 1, or: pip install flash-attn --no-build-isolation"
+        )
+    OmegaConf.update(chosen, "attn_implementation", "sdpa", force_add=True)
+    return True
 
 
 def raw(config: Config) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class VerlTraining:
         temperature: float,
         grad_clip: float,
         is_lora: bool,
+        sharing: int = 1,
     ) -> None:
         """
         Args:
@@ -44,10 +45,11 @@ class VerlTraining:
             reference: the same with the start weights; with `is_lora` the policy without its adapter is the
                 reference, and None where the loss has no KL term.
             max_tokens: of a micro-batch on one rank; longer sequences come alone.
+            sharing: ranks that share one sequence.
             grad_clip: what the policy's config has, where verl reads it.
         """
         self._policy, self._reference, self._is_lora = policy, reference, is_lora
-        self._world_size, self._max_tokens = world_size, max_tokens
+        self._world_size, self._max_tokens, self._sharing = world_size, max_tokens, sharing
         self._temperature, self._grad_clip = temperature, grad_clip
 
     def forward(self, batch: Batch, policy: Policy = "policy") -> torch.Tensor:
@@ -95,6 +97,8 @@ class VerlTraining:
         """See `TrainingEngine.load`."""
         try:
             self._policy.load_checkpoint(str((folder / _SHARDS).absolute()))
+        except TrainingError:
+            raise
         except Exception as error:  # files, shapes and pickle each have errors of their own
             raise TrainingError(
                 f"checkpoint {folder} is damaged or of another model ({type(error).__name__}: {error})"
@@ -132,8 +136,9 @@ class VerlTraining:
             name: nested(torch.where(is_last, 0.0, value.roll(-1))) for name, value in shifted.items()
         }
         meta |= {"temperature": self._temperature, "use_dynamic_bsz": True}
+        longest = -(-max(lengths) // self._sharing)  # on each of the ranks that share it
         return tensordict_utils.get_tensordict(
-            tensors, {**meta, "max_token_len_per_gpu": max(self._max_tokens, *lengths)}
+            tensors, {**meta, "max_token_len_per_gpu": max(self._max_tokens, longest)}
         )
 
     def _check_finite(self, metrics: Mapping[str, float]) -> None:
@@ -157,14 +162,13 @@ def in_this_process(config: Any) -> Any:
 
 
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:
-    """What a worker answers; a group of workers answers with a future, and with Ray's errors.
+    """What a worker answers; a group of workers answers with Ray's errors.
 
     Raises:
         TrainingError: a worker died, or failed.
     """
     try:
-        answer = method(*arguments)
-        return answer.get() if type(answer).__name__ == "DataProtoFuture" else answer
+        return method(*arguments)
     except Exception as error:
         if not type(error).__module__.startswith("ray."):
             raise

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ray
 import torch
 from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils import tensordict_utils
-from verl.utils.device import get_device_name
+from verl.utils.device import get_device_id, get_device_name
 from verl.workers.engine_workers_tinker import TinkerTrainingWorker
 
 from trainer_core.algorithm.losses import policy_loss
+from trainer_core.engine.verl.watch import Place
 from trainer_core.types import Loss
 
 LARGEST = "training/rollout_probs_diff_max"
@@ -35,6 +39,24 @@ class SplitWorker(TinkerTrainingWorker):
         super().__init__(config)
         self.reset()
         self.set_loss_fn(batch_loss)
+        self.on_step: Callable[[], object] = lambda: None
+        """Called before each micro-batch."""
+        forward_step = self.engine.forward_step
+
+        def told(*arguments: Any, **named: Any) -> Any:
+            self.on_step()
+            return forward_step(*arguments, **named)
+
+        self.engine.forward_step = told
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def place(self) -> Place:
+        """Where it is, and from now on what can be seen of it from beside it."""
+        stacks, steps = os.memfd_create("stacks"), os.memfd_create("steps")
+        faulthandler.register(signal.SIGUSR1, file=stacks)
+        self.on_step = lambda: os.write(steps, b".")
+        machine = ray.get_runtime_context().get_node_id()
+        return Place(machine, socket.gethostname(), os.getpid(), stacks, steps)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def export(self, folder: str, machine: str) -> None:
@@ -49,7 +71,8 @@ class SplitWorker(TinkerTrainingWorker):
         named = self.engine.module.state_dict().items() if rank else self.engine.get_per_tensor_param()[0]
         whole = {}
         for name, value in named:
-            gathered = value.full_tensor() if isinstance(value, DTensor) else value  # by all ranks
+            # by all ranks, and where they compute: between updates it may be in main memory
+            gathered = value.to(get_device_id()).full_tensor() if isinstance(value, DTensor) else value
             if writes and not (is_tied and name.endswith("lm_head.weight")):
                 whole[name] = gathered.detach().cpu().contiguous().clone()
         if writes:

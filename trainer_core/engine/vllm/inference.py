@@ -28,6 +28,8 @@ _ROUTE = "http://vllm/inference/v1/generate"
 _RPC = "/collective_rpc"
 _KEPT_S = 2.0
 """An idle connection; the server drops it after 5."""
+_LOOKS = 4
+"""At what it has computed, in the time without progress after which it is given up."""
 _MOST_STARTS = 10
 """Of a server that dies on its way."""
 
@@ -94,8 +96,10 @@ class VllmInference:
         is_second = False
         while True:
             starts = self._starts
+            if self._failed is not None:
+                raise self._failed
             try:
-                reply = await self._client().post(_ROUTE, json=body)
+                reply = await self._answer(body)
             except httpx.TransportError as error:
                 failed = TrainingError(f"vLLM does not answer: {error}")
                 if not is_second:  # it may have dropped an idle connection at that very moment
@@ -109,6 +113,34 @@ class VllmInference:
                 if reply.is_client_error:
                     raise failed
             await asyncio.to_thread(self._start_again, starts, failed)
+
+    async def _answer(self, body: dict[str, Any]) -> httpx.Response:
+        """What it answers, however long that takes, as long as it computes tokens of any request.
+
+        Raises:
+            TrainingError: it has computed none for too long.
+        """
+        asked = asyncio.ensure_future(self._client().post(_ROUTE, json=body))
+        computed, quiet_s, look_s = None, 0.0, self._server.timeout_s / _LOOKS
+        try:
+            while not (await asyncio.wait({asked}, timeout=look_s))[0]:
+                before, computed = computed, await asyncio.to_thread(self._server.computed)
+                quiet_s = quiet_s + look_s if computed in (before, None) else look_s
+                if quiet_s >= self._server.timeout_s and not asked.done():
+                    await asyncio.to_thread(self._give_up)
+            return await asked
+        finally:
+            asked.cancel()
+
+    def _give_up(self) -> None:
+        with self._starting:
+            if self._failed is None:
+                self._server.write_stacks()
+                self._failed = TrainingError(
+                    f"vLLM has computed no token{self._server.given_up}. {self._in_flight} requests "
+                    "are under way. Start again: training goes on from the last checkpoint"
+                )
+            raise self._failed
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -172,6 +204,8 @@ class VllmInference:
         self._version = version
 
     def _update(self) -> None:
+        if self._failed is not None:
+            raise self._failed
         self._has_weights = True
         try:
             self._load(is_new=True)

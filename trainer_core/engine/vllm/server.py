@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import math
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psutil
 
 from trainer_core.child_process import ChildProcess, answers
 from trainer_core.config.section import path_of
@@ -31,6 +34,8 @@ _GIGABYTE = 2**30
 _CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Of vLLM 0.32's attention on a CPU; others fail at the first request."""
 _ENDS_IN_S = 10.0
+_METRICS_S = 30.0
+_TOKENS = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
 
 
 class VllmServer:
@@ -60,11 +65,13 @@ class VllmServer:
             *("--dtype", "float32" if ajet.trainer_common.model_dtype == "fp32" else "bfloat16"),
             *("--max-model-len", str(rollout.max_model_len), "--max-num-seqs", str(self._most_rows(ajet))),
             *("--logprobs-mode", "processed_logprobs", "--worker-extension-cls", "ajet_vllm.TakeWeights"),
-            *("--disable-uvicorn-access-log", "--disable-log-stats"),
+            "--disable-uvicorn-access-log",
             *self._for_device(ajet),
             *rollout.vllm_arguments,
         ]
         self._process: ChildProcess | None = None
+        self.timeout_s = ajet.trainer_common.worker_timeout
+        """Without progress for so long it is given up."""
 
     @staticmethod
     def _most_rows(ajet: Ajet) -> int:
@@ -104,11 +111,34 @@ class VllmServer:
             self._process.restart()
         self._process.wait_until(lambda: answers(_HEALTH, self.socket), _STARTS_IN_S, safe_point)
 
+    @property
+    def given_up(self) -> str:
+        """How long it was waited for, and where to look."""
+        return f" for trainer_common.worker_timeout = {self.timeout_s:g} s; its stacks are in {self.log}"
+
     def _environment(self) -> Mapping[str, str]:
         own = {"PYTHONPATH": str(_IN_SERVER), "VLLM_SERVER_DEV_MODE": "1", "VLLM_NO_USAGE_STATS": "1"}
         if self._is_on_cpu:
             own["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, math.ceil(self._cache_bytes / _GIGABYTE)))
         return own
+
+    def computed(self) -> float | None:
+        """Tokens that it has read and generated since its start; None: it does not answer."""
+        try:
+            with httpx.Client(transport=httpx.HTTPTransport(uds=self.socket), timeout=_METRICS_S) as client:
+                lines = client.get("http://vllm/metrics").text.splitlines()
+        except httpx.TransportError:
+            return None
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(_TOKENS))
+
+    def write_stacks(self) -> None:
+        """Have its processes write their stacks to its log, those that know how to."""
+        with suppress(OSError, psutil.Error):
+            for each in psutil.Process(self._process.pid).children(recursive=True) if self._process else ():
+                status = Path(f"/proc/{each.pid}/status").read_text(encoding="ascii")
+                caught = int(status.split("SigCgt:")[1].split()[0], 16)
+                if caught >> (signal.SIGUSR1 - 1) & 1:  # others would end
+                    each.send_signal(signal.SIGUSR1)
 
     def command(self, path: str, body: Any = None) -> Any:
         """Have it do something between answers.
@@ -116,8 +146,13 @@ class VllmServer:
         Raises:
             httpx.HTTPError: it does not answer, or refuses.
         """
-        with httpx.Client(transport=httpx.HTTPTransport(uds=self.socket), timeout=None) as client:
-            reply = client.post(f"http://vllm{path}", json=body)
+        transport = httpx.HTTPTransport(uds=self.socket)
+        with httpx.Client(transport=transport, timeout=self.timeout_s) as client:
+            try:
+                reply = client.post(f"http://vllm{path}", json=body)
+            except httpx.TimeoutException as error:
+                self.write_stacks()
+                raise httpx.HTTPError(f"{path} had no answer{self.given_up}") from error
             if reply.is_error:
                 raise httpx.HTTPError(f"vLLM's {path} answered {reply.status_code}: {reply.text[:500]}")
             return reply.json() if reply.content else None

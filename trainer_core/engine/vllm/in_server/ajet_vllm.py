@@ -5,11 +5,15 @@
 
 import base64
 import contextlib
+import faulthandler
 import pickle
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+faulthandler.register(signal.SIGUSR1)  # the stacks of server and workers, for a trainer that waits in vain
 
 
 class TakeWeights:
