@@ -9,7 +9,9 @@ all processes together, vLLM's and Ray's too. Printed are medians over the steps
 What differs is how they work. Ours trains in its own process and asks for all answers to a question in one
 request. Stock trains in a Ray worker, asks for each answer on its own, hands every batch from process to
 process through TransferQueue, and looks every 2 s whether a batch is there, for which there is no key; in
-`stock, polls` a sampler looks every 20 ms. `stock_verl.yaml` and `_stock_verl.py` are what it needs on a CPU.
+`stock, polls` a sampler looks every 20 ms. verl's own adapter has vLLM in its Ray actor, which wants both in
+one environment; here stock's requests go over HTTP as ours do, so that what vLLM and its client take counts
+against it more than on a GPU. `stock_verl.yaml` and `_stock_verl.py` are what it needs on a CPU.
 
     cd benchmarks && OMP_NUM_THREADS=1 PYTHONPATH=.. ../.venv-stack/verl/bin/python verl_step_time.py
 """
@@ -52,6 +54,7 @@ SHOWN = {
     "  neither rollout nor verl's workers nor new weights": ("rest",),
     "CPU a step": ("cpu",),
     "  of it vLLM": ("cpu vLLM",),
+    "  stock's client of it": ("cpu ray::Server",),
 }
 """Lines of the table, and what is added up in each."""
 Steps = list[dict[str, float]]
