@@ -148,7 +148,7 @@ class VllmInference:
             limits = httpx.Limits(
                 max_connections=None, max_keepalive_connections=256, keepalive_expiry=_KEPT_S
             )
-            transport = httpx.AsyncHTTPTransport(uds=self._server.socket, limits=limits)
+            transport = httpx.AsyncHTTPTransport(uds=self._server.socket, limits=limits, verify=False)
             self._clients[loop] = httpx.AsyncClient(transport=transport, timeout=None)
         return self._clients[loop]
 
