@@ -105,6 +105,12 @@ class Companion:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def exit_status(self) -> int | None:
+        """Of the process that has ended by itself; None: it runs, or was killed with its keeper."""
+        ended = re.search(r"^\[ended with exit status (-?\d+)\]\s*\Z", self.printed(), re.MULTILINE)
+        return None if self.is_running or ended is None else int(ended[1])
+
     def wait_until(
         self,
         is_ready: Callable[[], bool],

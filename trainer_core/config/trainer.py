@@ -104,6 +104,7 @@ class TrainerCommon(
         "how the training runs": "resume num_threads ray nnodes n_gpus_per_node "
         "ulysses_sequence_parallel_size device enable_gradient_checkpointing ref_param_offload",
         "model": "model_dtype",
+        "code that would be loaded": "trinity_python",
         "seed": "seed",
         "effective batch": "mini_batch_num",
         "experiment tracker": "logger",
@@ -135,12 +136,12 @@ class TrainerCommon(
     # hardware
     device: Literal["cpu", "cuda"] = key(
         "cpu",
-        "Where the training computes; `local` uses one GPU. Unset: `cuda` on backbone verl.",
+        "Where the training computes; `local` uses one GPU. Unset: `cuda` on backbones verl and trinity.",
     )
     model_dtype: Literal["fp32", "bf16"] = key(
         "fp32",
         "Weights and optimizer state of the local backbone. `bf16` halves the memory, and loses "
-        "steps smaller than about 1/256 of a weight.",
+        "steps smaller than about 1/256 of a weight. Unset: `bf16` on backbone trinity.",
     )
     enable_gradient_checkpointing: bool = key(
         False, "Compute layers again for the gradient: less memory, more time."
@@ -152,6 +153,9 @@ class TrainerCommon(
         "auto",
         "Where verl's workers run: `auto`: one in the trainer's process, several on a Ray that it starts; "
         "`local`: on that Ray in any case; `cluster`: on the one at RAY_ADDRESS.",
+    )
+    trinity_python: str | None = key(
+        None, "Interpreter that has Trinity-RFT installed. null: the trainer's own.", min_length=1
     )
     fsdp_config: FsdpConfig = section(FsdpConfig, "Sharded training on GPUs.")
     ulysses_sequence_parallel_size: Positive = key(1, "GPUs that share one sequence.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,15 @@ def translated(ajet: Ajet) -> dict[str, Any]:
         f"{_ACTOR}.optim.total_training_steps": 1,  # of a schedule that is not used: our loop sends the rate
         **(_ON_CPU if ajet.trainer_common.device == "cpu" else {}),
     }  # fmt: skip
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a tree of mappings by their dotted path."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 _ON_CPU: Mapping[str, Any] = {
