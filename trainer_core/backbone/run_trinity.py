@@ -1,6 +1,6 @@
 """What Trinity's interpreter runs: `python -m trainer_core.backbone.run_trinity check|run trinity.yaml`.
 
-`check` prints one line of JSON last: Trinity's version, the GPUs seen, whether vLLM is there, and the problem.
+`check` prints one line of JSON last: Trinity's version, the GPUs seen, whether vLLM is there, the problem.
 `run` is `trinity run`, with an exit status: 1 where a part of Trinity failed, or ended before the last step.
 """
 
@@ -15,9 +15,16 @@ from typing import Any
 
 def check(path: str) -> dict[str, Any]:
     """Load and validate a configuration as Trinity does, as far as that needs no GPU and no Ray."""
-    found: dict[str, Any] = {"version": None, "gpus": 0, "vllm": find_spec("vllm") is not None, "problem": None}
+    found: dict[str, Any] = {
+        "version": None,
+        "gpus": 0,
+        "vllm": find_spec("vllm") is not None,
+        "problem": None,
+    }
     try:
         import torch
+
+        found["gpus"] = torch.cuda.device_count()
         import trinity
         from trinity.algorithm import ADVANTAGE_FN, KL_FN, POLICY_LOSS_FN
         from trinity.common.config import load_config
@@ -26,7 +33,7 @@ def check(path: str) -> dict[str, Any]:
         import trainer_core.backbone.in_trinity  # noqa: F401  (the configuration names what is there)
     except ImportError as error:
         return found | {"problem": f"not importable: {error}"}
-    found |= {"version": trinity.__version__, "gpus": torch.cuda.device_count()}
+    found["version"] = trinity.__version__
     try:
         config = load_config(path)
         with TemporaryDirectory() as folder:  # Trinity makes its folders while it validates

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet, Config
 
 _ROOT = Path(__file__).parents[2]
-_CHECKS_IN_S, _RAY_STARTS_IN_S, _LOOK_S = 600.0, 120.0, 0.5
+_CHECKS_IN_S, _RAY_STARTS_IN_S, _LOOK_S = 600.0, 300.0, 0.5
 _INSTALL = (
     "Make an environment with `pip install 'trinity-rft[vllm]==0.6.0'` and in it, in the checkout of "
     "ajet-harness, `pip install '.[trainer]'`; name its interpreter in ajet.trainer_common.trinity_python"
@@ -80,9 +81,9 @@ def train(config: Config, say: Callable[[str], None], safe_point: Callable[[], N
             ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point
         )
         write(config, tasks, say, safe_point)
-        environment = {"PYTHONPATH": _module_path(), "TRINITY_PLUGIN_DIRS": str(folder)}
+        environment = {"PYTHONPATH": _module_path()}
         if ajet.trainer_common.ray != "cluster":
-            environment["RAY_ADDRESS"] = _start_ray(python, folder, environment, closing, safe_point)
+            environment = _start_ray(python, folder, environment, closing, safe_point)
         say(f"Trinity starts, on {python}; it prints here and to {folder / 'trinity.log'}")
         command = [python, "-m", "trainer_core.backbone.run_trinity", "run", str(file.absolute())]
         trinity = Companion(command, "Trinity", folder / "trinity.log", environment, grace_s=60.0)
@@ -128,12 +129,14 @@ def _ready(ajet: Ajet, file: Path, tree: dict[str, Any]) -> str:
     elif found["problem"]:
         raise TrainingError(f"Trinity-RFT {found['version']} refuses {file}: {found['problem']}")
     elif not found["vllm"]:
-        missing.append(f"vLLM is not installed at {python}. Type there: pip install 'trinity-rft[vllm]==0.6.0'")
+        missing.append(
+            f"vLLM is not installed at {python}. Type there: pip install 'trinity-rft[vllm]==0.6.0'"
+        )
     if not Path(python).with_name("ray").is_file():
         missing.append(
             f"there is no `ray` beside {python}. Install it there: pip install 'ray[default]>=2.50'"
         )
-    elif common.ray == "cluster" and not _ray_answers(python, dict(os.environ)):
+    elif common.ray == "cluster" and not _ray_answers(python, {}):
         address = os.environ.get("RAY_ADDRESS", "auto")
         missing.append(f"no Ray answers at RAY_ADDRESS={address}. Type `ray start --head`, or leave "
                        "--with-ray-cluster out")  # fmt: skip
@@ -197,26 +200,32 @@ def read_task(text: str) -> Task:
 def _start_ray(
     python: str,
     folder: Path,
-    environment: dict[str, str],
+    environment: Mapping[str, str],
     closing: ExitStack,
     safe_point: Callable[[], None],
-) -> str:
-    """The address of a Ray of this run's own; `closing` ends it."""
+) -> dict[str, str]:
+    """Start a Ray of this run's own, which `closing` ends; the environment to reach it with."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    address = f"127.0.0.1:{port}"
-    words = ["--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1", "--disable-usage-stats"]
-    command = [str(Path(python).with_name("ray")), "start", *words, "--include-dashboard=false"]
-    ray = Companion(command, "Ray", folder / "ray.log", environment, grace_s=30.0)
+    own = {**environment, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    words = ["--head", "--block", f"--port={port}", "--disable-usage-stats", "--include-dashboard=false"]
+    ray = Companion(
+        [str(Path(python).with_name("ray")), "start", *words], "Ray", folder / "ray.log", own, grace_s=30.0
+    )
     closing.callback(ray.close)
-    own = {**os.environ, "RAY_ADDRESS": address}
+    own["RAY_ADDRESS"] = f"127.0.0.1:{port}"
     ray.wait_until(lambda: _ray_answers(python, own), _RAY_STARTS_IN_S, safe_point)
-    return address
+    return own
 
 
-def _ray_answers(python: str, environment: dict[str, str]) -> bool:
+def _ray_answers(python: str, environment: Mapping[str, str]) -> bool:
     command = [str(Path(python).with_name("ray")), "status"]
-    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def _follow(process: Companion, log: Path, safe_point: Callable[[], None]) -> None:
