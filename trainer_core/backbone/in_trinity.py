@@ -68,14 +68,14 @@ class PlayAjet(Workflow):
         ajet, rollout, tokenizer = _stage(
             where["folder"], where["started_in"], self.model.api_address, self.model.model_path
         )
-        task, chosen, is_training = read_task(asked.raw_task["task"]), ajet.rollout, not asked.is_eval
+        task, chosen = read_task(asked.raw_task["task"]), ajet.rollout
         sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k)
         if (val := chosen.val_kwargs) and asked.is_eval:
             sampling = Sampling(val.temperature if val.do_sample else 0.0, val.top_p, val.top_k)
         purpose = f"trinity {asked.batch_id} {task.task_id} {self.run_id_base}"
         seed = derive_seed(ajet.trainer_common.seed, purpose, 0)
         episodes = await rollout.run(
-            [task], repeats=self.repeats, sampling=sampling, seed=seed, is_training=is_training
+            [task], repeats=self.repeats, sampling=sampling, seed=seed, is_training=not asked.is_eval
         )
         by_text = ajet.context_tracker.timeline_merging_policy.timeline_compare_level == "text"
         pieces = tokenizer.convert_ids_to_tokens if by_text else None
@@ -83,8 +83,10 @@ class PlayAjet(Workflow):
         made = list(_experiences(episodes, merged.sequences, self.run_id_base))
         if not made:
             raise TrainingError(f"task {task.task_id}: no episode left anything to train on")
-        missing = self.repeats * chosen.multi_turn.expected_steps - len(made)
-        return [*_fillers(made, missing if is_training else 0), *made]
+        if asked.is_eval:  # a failed episode counts as not solved
+            failed = sum(episode.error is not None for episode in episodes)
+            return [*_fillers(made, failed, {"success": 0.0}), *made]
+        return [*_fillers(made, self.repeats * chosen.multi_turn.expected_steps - len(made), {}), *made]
 
 
 def _experiences(
@@ -108,7 +110,7 @@ def _experiences(
         told.add(sequence.episode)
 
 
-def _fillers(made: Sequence[Experience], missing: int) -> Iterator[Experience]:
+def _fillers(made: Sequence[Experience], missing: int, metrics: dict[str, float]) -> Iterator[Experience]:
     """Experiences without a trained token, for episodes that failed: Trinity waits for a fixed number. Their
     reward is the mean; they come first in another episode's run: `multi_step_grpo` reads its last."""
     first, reward = made[0], fmean(each.reward for each in made)
@@ -117,6 +119,7 @@ def _fillers(made: Sequence[Experience], missing: int) -> Iterator[Experience]:
         yield Experience(
             eid=EID(run=first.eid.run), tokens=first.tokens, prompt_length=first.prompt_length,
             action_mask=nothing, logprobs=torch.zeros_like(first.logprobs), reward=reward,
+            metrics=metrics,
         )  # fmt: skip
 
 

@@ -152,9 +152,14 @@ def test_an_agents_calls_become_experiences_and_a_failed_episode_leaves_a_gap_th
     assert (first["model"], first["temperature"], first["return_token_ids"]) == (model, 0.9, True)
 
 
-def test_validation_asks_each_task_as_often_as_configured(tmp_path: Path, model: str, vllm: FakeVllm) -> None:
-    common = {"val_pass_n": 2, "val_before_train": True}
-    made = play(config(tmp_path, model, trainer_common=common), [Task("t", "say a", "a")], vllm, "test")
-    assert [each["metrics"]["success"] for each in made] == [1.0, 1.0]
-    (asked,) = vllm.asked
-    assert (asked["n"], asked["temperature"]) == (2, 1.0)
+def test_validation_asks_each_task_as_often_as_configured_and_counts_what_failed(
+    tmp_path: Path, model: str, vllm: FakeVllm
+) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+    rollout = {"user_workflow": f"{tmp_path}/agent.py->play", "max_env_worker": 1}
+    common = {"val_pass_n": 3, "val_before_train": True}
+    made = play(
+        config(tmp_path, model, rollout=rollout, trainer_common=common), [Task("t", "say a")], vllm, "test"
+    )
+    assert [each["metrics"]["success"] for each in made] == [0.0, 1.0, 0.0]
+    assert {asked["temperature"] for asked in vllm.asked} == {1.0}
