@@ -3,6 +3,7 @@
 # make test-environments   the tests that need other people's packages (verifiers, OpenEnv), each in an environment of its own
 # make cpu-stack   verl and vLLM for this machine's CPU, in two environments of their own (6 GB), with a self-test
 # make test-stack  the tests that train with verl on Ray and sample with vLLM
+# make test-trinity   Trinity-RFT validates what is rendered for it, and plays our agents (2 GB)
 # make lint   ruff and mypy        make soak   the long suites at their full counts        make clean
 SHELL := /bin/bash
 VENV := .venv
@@ -25,7 +26,7 @@ test soak: export PYTHONDONTWRITEBYTECODE :=
 # More than there are cores: many tests wait.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
 
-.PHONY: setup tmux demo test test-environments cpu-stack test-stack soak lint format clean
+.PHONY: setup tmux demo test test-environments cpu-stack test-stack test-trinity soak lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/ready
@@ -104,6 +105,9 @@ $(STACK)/self-test: $(STACK)/verl/ready $(STACK)/vllm/ready
 
 test-stack: $(STACK)/verl/ready $(STACK)/vllm/ready
 	@$(STACK_TESTS) tests/trainer_core/stack
+
+test-trinity: setup $(STACK)/trinity/ready
+	OMP_NUM_THREADS=1 TRINITY_PYTHON=$(CURDIR)/$(STACK)/trinity/bin/python $(BIN)/python -m pytest -q tests/trainer_core/stack/test_trinity.py
 
 soak: setup tmux
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m soak --timeout 0

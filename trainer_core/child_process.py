@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -91,6 +92,12 @@ class ChildProcess:
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    def exit_status(self) -> int | None:
+        """Of the process that has ended by itself; None: it runs, or was killed with its keeper."""
+        ended = re.search(r"^\[ended with exit status (-?\d+)\]\s*\Z", self.printed(), re.MULTILINE)
+        return None if self.is_running or ended is None else int(ended[1])
 
     def wait_until(
         self,

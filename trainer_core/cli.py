@@ -17,10 +17,10 @@ import typer
 
 from trainer_core.backbone.plan import make_plan, told
 from trainer_core.backbone.process import tune_process
-from trainer_core.config import ConfigError, Loaded, Problem, load_config, resolved_yaml
+from trainer_core.config import ConfigError, Loaded, Problem, load_config, resolved_yaml, trinity, verl
 from trainer_core.config.keys import Key, all_keys, shown_default, suggestion
+from trainer_core.config.load import as_yaml
 from trainer_core.config.support import note
-from trainer_core.config.verl import targets
 from trainer_core.types import DataError, TrainingError
 from trainer_core.workflow.example import write_example
 
@@ -44,7 +44,7 @@ def ajet(
     backbone: Annotated[
         str | None,
         typer.Option(
-            "--backbone", help="What trains; stronger than the file. This version: local, verl, debug."
+            "--backbone", help="What trains; stronger than the file. local, verl, trinity or debug."
         ),
     ] = None,
     exp_dir: Annotated[
@@ -131,10 +131,14 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
     """Print the config in full and, as comments behind it, what the run would do."""
     ajet = loaded.config.ajet
     in_verl: dict[str, Any] = {}
+    in_trinity: dict[str, Any] = {}
     try:
         plan = make_plan(ajet, loaded.config.verl)
         if ajet.backbone == "verl":
             in_verl = _imported("trainer_core.backbone.verl").look(loaded.config)
+        if ajet.backbone == "trinity":
+            steps = plan.schedule.total_steps
+            in_trinity = _imported("trainer_core.backbone.trinity").look(loaded.config, steps)
     except TrainingError as error:
         stage = "data" if isinstance(error, DataError) else "config"
         _print_problems([Problem(f"{error}.", "", loaded.name)], as_json, stage)
@@ -146,6 +150,7 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
             "config": loaded.config.model_dump(mode="json"),
             "plan": plan.as_json(),
             "verl": in_verl,
+            "trinity": in_trinity,
             "warnings": [warning.as_json() for warning in warnings],
         }
         typer.echo(json.dumps(answer, ensure_ascii=False))
@@ -156,6 +161,9 @@ def _dry_run(loaded: Loaded, as_json: bool) -> int:
     typer.echo(
         "".join(f"# in verl     {path}: {json.dumps(value)}\n" for path, value in in_verl.items()), nl=False
     )
+    if in_trinity:
+        lines = (f"trinity.yaml, {in_trinity['checked']}:", *as_yaml(in_trinity["config"]).splitlines())
+        typer.echo("".join(f"# {line}\n" for line in lines), nl=False)
     return 0
 
 
@@ -173,7 +181,8 @@ def _explain(pattern: str, as_json: bool) -> int:
                 "default": key.default,
                 "description": key.description,
                 "local": None if key.is_section else note(key),
-                "verl": targets(key.path),
+                "verl": verl.targets(key.path),
+                "trinity": trinity.targets(key.path),
             }
             for key in keys
         ]
@@ -187,7 +196,8 @@ def _as_text(key: Key) -> str:
     lines = [key.path, f"  {key.description}"]
     if not key.is_section:
         lines += [f"  allowed  {key.type}", f"  default  {shown_default(key)}", f"  on local {note(key)}"]
-        lines += [f"  in verl  {target}" for target in targets(key.path)]
+        lines += [f"  in verl  {target}" for target in verl.targets(key.path)]
+        lines += [f"  in trinity  {target}" for target in trinity.targets(key.path)]
     return "\n".join(lines)
 
 

@@ -98,4 +98,6 @@ def modules_of(settings: Settings, programs: tuple[PythonProgram, ...], bundled:
             found = dict.fromkeys(modules, f"{key}: {value}") | found
     if settings.get("ajet.rollout.vllm_python") or settings.get("ajet.rollout.inference") == "transformers":
         found.pop("vllm", None)  # another interpreter's matter, or nobody's
+    if settings.get("ajet.trainer_common.trinity_python"):
+        found = {module: asker for module, asker in found.items() if asker != "ajet.backbone: trinity"}
     return found

@@ -112,6 +112,7 @@ def test_explain_one_key_and_a_pattern() -> None:
         "  default  1e-06",
         "  on local honoured",
         "  in verl  actor_rollout_ref.actor.optim.lr",
+        "  in trinity  algorithm.optimizer.lr",
     ]
     many = json.loads(ajet("--explain", "ajet.data.*", "--json").stdout)
     assert [key["key"].rpartition(".")[2] for key in many] == [

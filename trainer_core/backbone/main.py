@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from trainer_core.backbone import trinity
 from trainer_core.backbone.checkpoint import Checkpoints
 from trainer_core.backbone.closing import closing_line
 from trainer_core.backbone.debug import debug
@@ -64,6 +65,9 @@ def train(config: Config) -> int:
 
 def _train(config: Config, stop: StopSignals) -> str:
     """How it ended."""
+    if config.ajet.backbone == "trinity":
+        trinity.train(config, _say, stop.safe_point)
+        return "done"
     with ExitStack() as closing:
         run = Run(config, closing, say=_say, safe_point=stop.safe_point)
         asyncio.run(run_loop(run, stop))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import transformers
@@ -22,6 +22,7 @@ from trainer_core.backbone.schedule import doubts, longest_response, schedule, v
 from trainer_core.backbone.users_code import users_code
 from trainer_core.companion import companions
 from trainer_core.config.load import resolved_yaml
+from trainer_core.config.verl import leaves
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.records.recorder import Recorder
 from trainer_core.tasks.order import TaskOrder
@@ -264,14 +265,7 @@ def _check_resumable(
             "would mean something else. Restore model.path, seed and task_reader, or choose "
             "another experiment_dir"
         )
-    before, now = _flat(checkpoint.config), _flat(ajet.model_dump(mode="json"))
+    before, now = dict(leaves(checkpoint.config)), dict(leaves(ajet.model_dump(mode="json")))
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key) and not any(part in key for part in _MAY_CHANGE):
             say(f"warning: ajet.{key} was {before.get(key)!r} up to here and is {now.get(key)!r} from now on")
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        leaves |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return leaves

@@ -3,11 +3,12 @@
 Layers, weakest first: the schema's defaults, the user's YAML, `key=value` words, flags.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -82,6 +83,11 @@ def resolved_yaml(config: Config) -> str:
     tree = {name: section for name, section in dumped.items() if section}
     for boilerplate in ("hydra", "defaults"):
         tree.pop(boilerplate, None)
+    return as_yaml(tree)
+
+
+def as_yaml(tree: Mapping[str, Any]) -> str:
+    """A tree as YAML 1.2, in its own order."""
     emitter = YAML(typ="safe", pure=True)
     emitter.default_flow_style = False
     emitter.sort_base_mapping_type_on_output = False  # type: ignore[assignment]

@@ -24,7 +24,7 @@ class MultiTurn(Section, concerns="effective batch"):
 
     max_sample_per_task: Positive = key(30, "Most training samples kept of one episode.")
     max_steps: Positive = key(30, "Most model calls in one episode.")
-    expected_steps: Positive = key(1, "Calls per episode that trinity expects.")
+    expected_steps: Positive = key(1, "Sequences per episode that trinity waits for.")
 
 
 class ValidationSampling(Section, concerns="validation"):
@@ -83,7 +83,7 @@ class Rollout(
     inference: Literal["transformers", "vllm"] = key(
         "transformers",
         "What samples: `transformers` in the trainer's process, or a `vllm` server that it starts. "
-        "Unset: `vllm` on backbone verl.",
+        "Unset: `vllm` on backbones verl and trinity.",
     )
     vllm_python: str | None = key(
         None, "Interpreter that has vLLM installed. null: the trainer's own.", min_length=1

@@ -59,8 +59,8 @@ class Ajet(
     experiment_dir: str = key("auto", "Output folder. `auto`: `{exp-dir}/{experiment_name}`.", min_length=1)
     backbone: Literal["local", "verl", "trinity", "debug"] = key(
         "local",
-        "What trains: `local` works on any machine, `verl` on GPUs and clusters; `debug` plays a few tasks "
-        "and trains nothing.",
+        "What trains: `local` works on any machine, `verl` and `trinity` on GPUs and clusters; `debug` plays "
+        "a few tasks and trains nothing.",
     )
     model: Model = section(Model, "The start model.")
     data: Data = section(Data, "Sizes of batches and sequences.")
@@ -110,12 +110,14 @@ class Ajet(
         _set_if_unset(rollout, "max_response_length_in_one_turn", min(4096, data.max_response_length))
         _set_if_unset(rollout.val_kwargs, "temperature", 1.0 if trainer.val_pass_n > 1 else 0.0)
         _set_if_unset(rollout.val_kwargs, "do_sample", rollout.val_kwargs.temperature > 0)
-        if self.backbone == "verl":
+        if self.backbone in ("verl", "trinity"):
             _set_if_unset(rollout, "inference", "vllm")
             _set_if_unset(trainer, "device", "cuda")
             if trainer.device == "cpu":
                 _set_if_unset(trainer, "n_gpus_per_node", 1)
-        if self.backbone != "trinity":
+        if self.backbone == "trinity":
+            _set_if_unset(trainer, "model_dtype", "bf16")
+        else:
             _set_if_unset(rollout, "compute_madness_checklist", [])
         reader, judge = self.task_reader, self.task_judge
         if reader.type in _PLAYED_BY:

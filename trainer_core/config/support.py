@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any, get_args
 
 from trainer_core.algorithm.names import ESTIMATOR_NAMES
+from trainer_core.config import trinity
 from trainer_core.config.keys import Key, all_keys
 from trainer_core.config.problems import Finding, Verdict
 from trainer_core.config.schema import Ajet, Config
@@ -45,6 +46,7 @@ _OF_VERL = (
     "trainer_common.ulysses_sequence_parallel_size rollout.name"
 )
 _TIMEOUT = "trainer_common.worker_timeout"
+_OF_TRINITY = "trinity trainer_common.trinity_python"
 LOCAL = (
     Rule("refused", "task_reader.type", "`local` has no such reader", "Use another reader.",
          tuple(name for name in get_args(ReaderType) if name != "deep_finance")),
@@ -87,7 +89,7 @@ LOCAL = (
     Rule("ignored", "execute_test*", "`local` ends no run by a probe"),
     Rule("ignored", "debug.*", "only backbone `debug` reads it"),
     Rule("ignored", "verl", "`local` does not use verl"),
-    Rule("ignored", "trinity", "`local` does not use trinity"),
+    Rule("ignored", _OF_TRINITY, "`local` does not use trinity"),
     Rule("ignored", "hydra defaults", "no Hydra is needed: defaults come from the schema", "Remove it."),
 )  # fmt: skip
 DEBUG = (
@@ -104,7 +106,54 @@ VERL = (
     Rule("ignored", "rollout.name", "`rollout.inference` chooses what samples", "Leave it out.", ("vllm",)),
 )
 """Our loop on verl's workers: what `local` does not do, the loop does not either."""
-TABLES = {"local": LOCAL, "debug": DEBUG, "verl": VERL}
+_BY_TRINITY = (
+    _OF_VLLM, _OF_VERL, _OF_TRINITY, "rollout.n_vllm_engine", "trainer_common.algorithm.adv_estimator",
+    "trainer_common.logger", "rollout.multi_turn.*_per_task rollout.multi_turn.expected*",
+)  # fmt: skip
+_RAW = "Leave it out; a key of Trinity's own can stand under `trinity:`."
+_ALGORITHM = "trainer_common.algorithm"
+TRINITY = (
+    Rule("refused", f"{_ALGORITHM}.adv_estimator", "Trinity has no such estimator without a critic",
+         "Write grpo, rloo or reinforce_plus_plus.", tuple(trinity.ESTIMATORS)),
+    Rule("refused", f"{_ALGORITHM}.policy_loss", "Trinity has no such loss, or computes it otherwise",
+         "Write ppo, gspo or cispo.", ("ppo", "gspo", "cispo")),
+    Rule("refused", f"{_ALGORITHM}.loss_agg_mode", "Trinity has no such mean",
+         "Write token-mean or one of its seq-mean-….", trinity.AGGREGATIONS),
+    Rule("refused", "trainer_common.kl_loss_type", "Trinity has no such estimator",
+         "Write it without `+`.", trinity.KL_NAMES),
+    Rule("refused", f"{_ALGORITHM}.norm_adv_by_std", "Trinity divides by the deviation",
+         "Write true."),
+    Rule("refused", f"{_ALGORITHM}.use_kl_in_reward", "Trinity's estimators leave the KL out of the reward",
+         "Write false, and use_kl_loss: true."),
+    Rule("refused", f"{_ALGORITHM}.rollout_[ir]s* trainer_common.one_step_off_policy",
+         "Trinity has settings of its own for answers of older weights",
+         "Leave it out, and set trinity.algorithm.rollout_correction or trinity.synchronizer."),
+    Rule("refused", "trainer_common.ppo_epochs trainer_common.mini_batch_num "
+         "trainer_common.loss_extra_scale_ratio trainer_common.val_only "
+         f"{_ALGORITHM}.shuffle_rewards", "Trinity has nothing like it", _RAW),
+    Rule("refused", "trainer_common.device", "Trinity trains on GPUs", "Write cuda.", ("cuda",)),
+    Rule("refused", "trainer_common.model_dtype", "Trinity computes in bfloat16 on float32 weights",
+         "Write bf16, or leave it out.", ("bf16",)),
+    Rule("refused", "lora.lora_rank", "the endpoint that agents call in Trinity leaves adapters out",
+         "Write 0 to train all weights."),
+    Rule("refused", "rollout.inference rollout.name", "Trinity samples with vLLM", "Write vllm.", ("vllm",)),
+    Rule("refused", "interchange_server.interchange_server_port",
+         "each of Trinity's runners serves on a port of its own", "Write auto."),
+    Rule("ignored", f"{_ALGORITHM}.kl_ctrl* {_ALGORITHM}.dro_beta {_ALGORITHM}.tau_* "
+         "lora.lora_alpha lora.target_modules trainer_common.kl_penalty_type trainer_common.mini_batch_of",
+         "nothing here reads it"),
+    Rule("ignored", "trainer_common.loss_weight_normalization_episode_level",
+         "Trinity weighs sequences, however many an episode became"),
+    Rule("ignored", "rollout.vllm_* rollout.deterministic rollout.kv_cache_memory_bytes "
+         "rollout.multi_turn.max_sample*", "Trinity starts vLLM itself, and trains all calls"),
+    Rule("ignored", "trainer_common.num_threads trainer_common.ref_param_offload "
+         "trainer_common.enable_gradient_checkpointing", "Trinity decides"),
+    Rule("ignored", "trainer_common.save_trajectory_as_json_file "
+         "trainer_common.val_print_to_markdown_file_path", "Trinity keeps records of its own"),
+    *(rule for rule in LOCAL if rule.keys not in _BY_TRINITY),
+)  # fmt: skip
+"""Trinity's loop on Trinity's engines; episodes, judges and sequences are ours."""
+TABLES = {"local": LOCAL, "debug": DEBUG, "verl": VERL, "trinity": TRINITY}
 """The backbones there are; a key that no rule covers is honoured."""
 
 
@@ -131,9 +180,6 @@ def note(key: Key) -> str:
 def findings(config: Config) -> tuple[Finding, ...]:
     """Everything in `config` that its backbone refuses or ignores, in the order of the schema."""
     backbone = config.ajet.backbone
-    if backbone not in TABLES:
-        why = "this backbone is not available in this version"
-        return (Finding("ajet.backbone", backbone, "refused", why, f"Use `{'` or `'.join(TABLES)}`."),)
     if backbone == "verl" and find_spec("verl") is None:
         why = "verl is not installed here"
         fix = "Type: pip install '.[trainer,verl]', or without a GPU: make cpu-stack; or use `local`."

@@ -104,6 +104,7 @@ class TrainerCommon(
         "how the training runs": "resume num_threads ray worker_timeout nnodes n_gpus_per_node "
         "ulysses_sequence_parallel_size device enable_gradient_checkpointing ref_param_offload",
         "model": "model_dtype",
+        "code that would be loaded": "trinity_python",
         "seed": "seed",
         "effective batch": "mini_batch_num",
         "experiment tracker": "logger",
@@ -135,11 +136,12 @@ class TrainerCommon(
     # hardware
     device: Literal["cpu", "cuda"] = key(
         "cpu",
-        "Where the training computes; `local` uses one GPU. Unset: `cuda` on backbone verl.",
+        "Where the training computes; `local` uses one GPU. Unset: `cuda` on backbones verl and trinity.",
     )
     model_dtype: Literal["fp32", "bf16"] = key(
         "fp32",
-        "What the model computes in; the optimizer keeps float32 weights, also of a `bf16` model.",
+        "What the model computes in; the optimizer keeps float32 weights, also of a `bf16` model. "
+        "Unset: `bf16` on backbone trinity.",
     )
     enable_gradient_checkpointing: bool = key(
         False, "Compute layers again for the gradient: less memory, more time."
@@ -156,6 +158,9 @@ class TrainerCommon(
         1200.0,
         "Seconds without progress after which what is asked of verl's workers on Ray, or of the vLLM server, "
         "is given up and the run ends, with the stacks of those that hang in `verl.log` or `vllm.log`.",
+    )
+    trinity_python: str | None = key(
+        None, "Interpreter that has Trinity-RFT installed. null: the trainer's own.", min_length=1
     )
     fsdp_config: FsdpConfig = section(FsdpConfig, "Sharded training on GPUs.")
     ulysses_sequence_parallel_size: Positive = key(1, "GPUs that share one sequence.")

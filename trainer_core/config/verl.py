@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,15 @@ def translated(ajet: Ajet) -> dict[str, Any]:
 def lacks_flash_attention(ajet: Ajet) -> bool:
     """True if another attention than verl's usual one computes: that needs a GPU and 16-bit numbers."""
     return ajet.trainer_common.device == "cpu" or ajet.trainer_common.model_dtype == "fp32"
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a tree of mappings by their dotted path."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 _ON_CPU: Mapping[str, Any] = {

@@ -128,6 +128,14 @@ def test_what_a_setting_imports_later(tmp_path: Path, command: str | None, names
     assert asked == names if command else names < asked
 
 
+def test_what_another_interpreter_has_is_not_asked_of_this_one(tmp_path: Path) -> None:
+    write(tmp_path, "import json\n")
+    common = "trainer_common: {trinity_python: /opt/trinity/bin/python}"
+    for config, names in (("", {"trinity", "ray", "vllm"}), (f", {common}", set())):
+        asked = set(launch(tmp_path, None, f"ajet: {{backbone: trinity{config}}}\n").question.modules)
+        assert asked & {"trinity", "ray", "vllm"} == names
+
+
 def test_a_kernel_that_a_setting_asks_for_is_done_without(tmp_path: Path) -> None:
     config = "attn_implementation: flash_attention_2\n"
     write(tmp_path, "print(1)\n")

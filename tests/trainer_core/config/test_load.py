@@ -42,8 +42,9 @@ def test_later_layers_win(file: Path) -> None:
 
 
 def test_flags_win_over_the_command_line(file: Path) -> None:
-    (problem,) = problems(file, GOOD, "ajet.backbone=local", backbone="trinity")
-    assert (problem.key, problem.value, problem.where) == ("ajet.backbone", "trinity", "command line")
+    assert load(file, GOOD, "ajet.backbone=local", backbone="trinity").config.ajet.backbone == "trinity"
+    (problem,) = problems(file, GOOD, "ajet.backbone=local", backbone="trinty")
+    assert (problem.key, problem.value, problem.where) == ("ajet.backbone", "trinty", "command line")
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,6 @@ def test_refused_because_it_would_change_the_science(key: str, ajet: dict[str, A
     assert {path: finding.verdict for path, finding in found(ajet).items()} == {f"ajet.{key}": "refused"}
 
 
-def test_trinity_is_not_there_yet() -> None:
-    (finding,) = found({"backbone": "trinity"}).values()
-    assert (finding.key, finding.verdict) == ("ajet.backbone", "refused")
-    assert "local" in finding.fix
-
-
 def test_verl_has_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainer_core.config.support.find_spec", lambda name: None)
     (finding,) = found({"backbone": "verl"}).values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
 
 from trainer_core.config.schema import Config
-from trainer_core.config.verl import TARGETS, translated
+from trainer_core.config.verl import TARGETS, leaves, translated
 from trainer_core.types import TrainingError
 
 _ADDED = ("mixed_precision", "override_config")
@@ -67,7 +66,7 @@ def without_flash_attention(tree: DictConfig) -> bool:
 
 def raw(config: Config) -> dict[str, Any]:
     """The keys of `verl:` by their path."""
-    return dict(_leaves(config.verl))
+    return dict(leaves(config.verl))
 
 
 def worker_settings(tree: DictConfig) -> TrainingWorkerConfig:
@@ -102,16 +101,8 @@ def made(tree: DictConfig, section: str) -> Any:
         raise TrainingError(f"verl does not take actor_rollout_ref.{section}: {told}") from error
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def _nearest(path: str, tree: DictConfig) -> str:
-    known = dict(_leaves(OmegaConf.to_container(tree, resolve=False)))
+    known = dict(leaves(OmegaConf.to_container(tree, resolve=False)))
     name = path.rpartition(".")[2]
     near = (
         difflib.get_close_matches(path, known, n=1) or [key for key in known if key.endswith(f".{name}")][:1]

@@ -1,0 +1,96 @@
+"""The inference engine on somebody else's vLLM, over its `/v1/completions`, with token ids both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from trainer_core.engine.protocols import Generation, Request
+from trainer_core.types import FinishReason, TrainingError
+
+
+class CompletionsInference:
+    """Fills `InferenceEngine`; who runs the server changes its weights."""
+
+    def __init__(self, address: str, model: str) -> None:
+        """`address`: without /v1. `model`: the name to send."""
+        self._route, self._model = f"{address}/v1/completions", model
+
+    async def generate(self, request: Request) -> list[Generation]:
+        """See `InferenceEngine.generate`; tokens are told when the answer is whole.
+
+        Raises:
+            TrainingError: the server does not answer, refuses, or does not give token ids.
+        """
+        try:
+            async with httpx.AsyncClient(timeout=None, trust_env=False, verify=False) as client:
+                reply = await client.post(self._route, json=self._body(request))
+        except httpx.TransportError as error:
+            raise TrainingError(f"{self._route} does not answer: {error!r}") from error
+        if not reply.is_success:
+            raise TrainingError(f"{self._route} answers {reply.status_code}: {reply.text[:500]}")
+        try:
+            choices = sorted(reply.json()["choices"], key=lambda choice: choice["index"])
+            made = [_generation(choice, with_tops=request.top_logprobs > 0) for choice in choices]
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"{self._route} gives no token ids and log-probabilities ({error!r}); it has to be a vLLM "
+                "that knows return_token_ids, 0.10.2 or newer"
+            ) from error
+        if request.on_token is not None:
+            for index, each in enumerate(made):
+                for number in each.ids:
+                    request.on_token(index, number)
+        return made
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "prompt": list(request.prompt_ids),
+            "n": request.n,
+            "temperature": request.sampling.temperature,
+            "top_p": request.sampling.top_p,
+            "top_k": max(request.sampling.top_k, 0),
+            "seed": request.seed,
+            "max_tokens": request.max_tokens,
+            "stop": list(request.stop_texts),
+            "stop_token_ids": list(request.stop_ids),
+            "logprobs": request.top_logprobs,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+        }
+
+    @contextmanager
+    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
+        """See `InferenceEngine.session`; vLLM takes no notice."""
+        yield
+
+    async def pause(self) -> None:
+        """Done by who runs the server."""
+
+    async def resume(self) -> None:
+        """Done by who runs the server."""
+
+    async def update_weights(self, version: int) -> None:
+        """Done by who runs the server."""
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
+
+
+def _generation(choice: dict[str, Any], *, with_tops: bool) -> Generation:
+    told, ids = choice["logprobs"], tuple(choice["token_ids"])
+    logprobs = tuple(float(each) for each in told["token_logprobs"])
+    if len(ids) != len(logprobs):
+        raise ValueError(f"{len(logprobs)} log-probabilities for {len(ids)} tokens")
+    tops = tuple(map(_tops, told["top_logprobs"])) if with_tops else ()
+    return Generation(ids, logprobs, FinishReason(choice["finish_reason"] or "abort"), 0, tops)
+
+
+def _tops(alternatives: dict[str, float]) -> tuple[tuple[int, float], ...]:
+    """The likeliest first."""
+    numbered = ((int(token.removeprefix("token_id:")), value) for token, value in alternatives.items())
+    return tuple(sorted(numbered, key=lambda top: -top[1]))
