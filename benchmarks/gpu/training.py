@@ -6,9 +6,10 @@ step, one mini-batch, KL loss with a reference copy. What trains and samples is 
 
     python benchmarks/gpu/training.py local:transformers local:vllm verl:vllm --size 0.5B 1.5B
 
-Printed are medians over the steps after the first two. FLOP/s of the update: 6 x parameters x tokens (2 x for
-the reference) over the seconds of both, beside `--peak` (dense bfloat16 of the data sheet, here an H100's and
-an H200's). Memory is what the device has in use at most, all processes together, as its driver says.
+Printed are medians over the steps after the first two, without the checkpoint at the end. FLOP/s of the
+update: 6 x parameters x tokens (2 x for the reference) over the seconds of both, beside `--peak` (dense
+bfloat16 of the data sheet, here an H100's and an H200's). Memory is what the device has in use at most, all
+processes together, as its driver says.
 `--device cpu --size tiny` tries the script itself.
 """
 
@@ -78,7 +79,11 @@ def make_model(size: str, folder: Path, longest: int) -> int:
         model = Qwen2ForCausalLM(config).to(torch.bfloat16)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return int(model.num_parameters())
+    parameters = int(model.num_parameters())
+    del model
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return parameters
 
 
 def write_config(folder: Path, chosen: argparse.Namespace, backbone: str, inference: str) -> Path:
@@ -204,9 +209,10 @@ def told(
     tokens = median(step["perf/total_num_tokens"] for step in steps)
     answers = median(step["response_length/mean"] for step in steps) * chosen.tasks * chosen.repeats
     flops = (6 + 2) * parameters * tokens / (typical("update_actor") + typical("ref"))
-    phases = ("step", "gen", "ref", "update_actor", "update_weights")
+    whole = median(step["timing_s/step"] - step.get("timing_s/save_checkpoint", 0.0) for step in steps)
     return [
-        *(f"{typical(name):.2f}" for name in phases),
+        f"{whole:.2f}",
+        *(f"{typical(name):.2f}" for name in ("gen", "ref", "update_actor", "update_weights")),
         f"{answers / typical('gen'):,.0f}",
         f"{tokens / (typical('update_actor') + typical('ref')):,.0f}",
         f"{flops / 1e12:.1f} ({flops / chosen.peak / 1e10:.1f} %)",

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import torch
+
 from trainer_core.backbone import trinity
 from trainer_core.backbone.checkpoint import Checkpoints
 from trainer_core.backbone.closing import closing_line
@@ -55,6 +57,12 @@ def train(config: Config) -> int:
             return _failed(
                 f"cannot write below {folder}: {error.strerror}. Free some space there and start again: "
                 "training goes on from the last checkpoint"
+            )
+        except torch.OutOfMemoryError as error:
+            return _failed(
+                f"the GPU has too little memory: {error}. Lower rollout.ppo_max_token_len_per_gpu, write "
+                "enable_gradient_checkpointing: true, or lower rollout.gpu_memory_utilization where vLLM has "
+                "a part of the same GPU; `ajet --dry-run` says what takes how much"
             )
         except Exception as error:  # noqa: BLE001  (whatever it is, a person gets one line)
             log = folder / "train.log"

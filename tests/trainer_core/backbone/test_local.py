@@ -315,6 +315,10 @@ def test_a_folder_belongs_to_one_training_at_a_time(
     ("trouble", "said"),
     [
         (KeyError("nobody thought of this"), "unexpected KeyError: 'nobody thought of this'"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 220.00 MiB"),
+            "the GPU has too little memory: CUDA out of memory. Tried to allocate 220.00 MiB. Lower rollout.",
+        ),
         (OSError(errno.EIO, "Input/output error"), "[Errno 5] Input/output error"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device. Free some space there"),
     ],
