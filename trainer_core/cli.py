@@ -60,6 +60,13 @@ def ajet(
             "--with-ray-cluster", help="Run them on the Ray cluster at RAY_ADDRESS. [default: auto]"
         ),
     ] = False,
+    autokill: Annotated[
+        bool,
+        typer.Option(
+            "--autokill",
+            help="First end a training of this machine that still writes to the same folder; nothing else.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -98,7 +105,7 @@ def ajet(
     _echo("warning", loaded.warnings)
     main = _imported("trainer_core.backbone.main")
     tune_process()
-    raise typer.Exit(main.train(loaded.config))
+    raise typer.Exit(main.train(loaded.config, ends_other=autokill))
 
 
 def _imported(module: str) -> Any:

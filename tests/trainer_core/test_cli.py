@@ -130,13 +130,14 @@ def test_the_trainer_gets_the_config_and_its_exit_code_is_ours(
 ) -> None:
     seen: list[Config] = []
 
-    def train(config: Config) -> int:
+    def train(config: Config, *, ends_other: bool) -> int:
         seen.append(config)
-        return 1
+        return 1 + ends_other
 
     monkeypatch.setitem(sys.modules, "trainer_core.backbone.main", SimpleNamespace(train=train))
     assert ajet("--conf", conf, "ajet.trainer_common.seed=5").exit_code == 1
-    assert [config.ajet.trainer_common.seed for config in seen] == [5]
+    assert ajet("--conf", conf, "--autokill").exit_code == 2
+    assert seen[0].ajet.trainer_common.seed == 5
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--dry-run"], ["--explain", "*"]])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import logging
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -19,6 +17,7 @@ from trainer_core.backbone.checkpoint import Checkpoints
 from trainer_core.backbone.closing import closing_line
 from trainer_core.backbone.debug import debug
 from trainer_core.backbone.loop import train as run_loop
+from trainer_core.backbone.own_folder import own_folder
 from trainer_core.backbone.run import Run
 from trainer_core.backbone.stop import StopRequested, StopSignals
 from trainer_core.config.schema import Config
@@ -28,8 +27,8 @@ _log = logging.getLogger(__name__)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def train(config: Config) -> int:
-    """Train as the config says; the exit status of the process.
+def train(config: Config, *, ends_other: bool = False) -> int:
+    """Train as the config says; the exit status of the process. `ends_other`: see `own_folder`.
 
     Returns:
         0 when all steps are done, 1 when training failed (the reason is on stderr, the traceback in
@@ -41,7 +40,7 @@ def train(config: Config) -> int:
     logging.getLogger("trainer_core").addHandler(logging.NullHandler())  # until there is a train.log
     with StopSignals() as stop:
         try:
-            with _own(folder):
+            with own_folder(folder, ends_other=ends_other):
                 end = _train(config, stop)
         except StopRequested as request:
             _say(_stopped(config, folder, f"stopped by {request}"))
@@ -92,42 +91,6 @@ def _stopped(config: Config, folder: Path, end: str) -> str:
 
 def _last_checkpoint(config: Config) -> Path | None:
     return Checkpoints(Path(config.ajet.trainer_common.checkpoint_base_dir).absolute(), keep=None).last
-
-
-@contextmanager
-def _own(folder: Path) -> Iterator[None]:
-    """Hold the folder for this process, and log to it; the lock goes with the process, however it ends.
-
-    Raises:
-        TrainingError: another training writes there.
-    """
-    with ExitStack() as held:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = held.enter_context((folder / ".lock").open("a"))
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _log_to(folder / "train.log")
-        except BlockingIOError:
-            raise TrainingError(
-                f"another training is writing to {folder}. Wait for its end, or choose another "
-                "experiment_name or --exp-dir"
-            ) from None
-        except OSError as error:
-            raise TrainingError(
-                f"ajet.experiment_dir: cannot write to {folder}: {error.strerror or error}"
-            ) from error
-        yield
-
-
-def _log_to(path: Path) -> None:
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logger = logging.getLogger("trainer_core")
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    for earlier in logger.handlers:
-        earlier.close()
-    logger.handlers = [handler]
 
 
 def _failed(reason: str) -> int:

@@ -24,8 +24,6 @@ class GatewayError(Exception):
     message: str
     code: str
     param: str | None = None
-    retry_after: int | None = None
-    """In seconds."""
 
     def __str__(self) -> str:
         return self.message

@@ -123,5 +123,4 @@ class Exchange:
         if self._is_stream:
             await self.more(event(body), last=True)
             return
-        told = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-        await self.whole(body, told, error.status)
+        await self.whole(body, {}, error.status)

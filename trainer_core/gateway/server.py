@@ -60,7 +60,6 @@ class Gateway:
         self._keys: Keys[tuple[OpenEpisode, str]] = Keys(key_lifetime_s)
         self._address = host, port
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._is_held = False
         self.base_url = ""
         """`http://host:port`, once the context is open; OpenAI's SDKs want `/v1` after it."""
 
@@ -116,14 +115,6 @@ class Gateway:
             rules, self._keys, lambda ids: str(self._texts.decode(ids, skip_special_tokens=True))
         )
 
-    def hold(self) -> None:
-        """Refuse new calls with 429 and Retry-After, as while weights are changed for long."""
-        self._is_held = True
-
-    def release(self) -> None:
-        """Take calls again."""
-        self._is_held = False
-
     # --- HTTP -----------------------------------------------------------------------------------------
 
     async def _serve(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -169,7 +160,7 @@ class Gateway:
             counts = sorted((label, count) for (of, label), count in self._counts.items() if of == name)
             lines += [f'ajet_gateway_{name}_total{{kind="{label}"}} {count}' for label, count in counts]
         return {
-            "/health": {"status": "held" if self._is_held else "ok"},
+            "/health": {"status": "ok"},
             "/metrics": "\n".join([*lines, ""]).encode(),
             "/v1/models": {"object": "list", "data": [card]},
             f"/v1/models/{self.model}": card,
@@ -182,8 +173,6 @@ class Gateway:
 
     async def _post(self, path: str, exchange: Exchange) -> None:
         episode, agent = self._keys.owner(exchange.api_key())
-        if self._is_held:
-            raise GatewayError(429, "the weights are being changed; try again", code="held", retry_after=1)
         body = await exchange.body()
         if agent in episode.rules.others:
             await exchange.unless_gone(_forward(exchange, episode.rules.others[agent], path, body))

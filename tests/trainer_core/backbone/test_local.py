@@ -4,6 +4,8 @@ import errno
 import fcntl
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trainer_core.backbone.main import train
+from trainer_core.backbone.own_folder import own_folder
 from trainer_core.config.schema import Config
 
 TinyConfig = Callable[..., Config]
@@ -309,6 +312,31 @@ def test_a_folder_belongs_to_one_training_at_a_time(
         assert train(tiny_config()) == 1
     assert "error: another training is writing to " in capsys.readouterr().err
     assert train(tiny_config(total_training_steps=2)) == 0
+
+
+def test_autokill_ends_who_holds_the_folder_and_nobody_else(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "lock").touch()
+    holds = (
+        "import fcntl, sys, time\n"
+        "held = open(sys.argv[1], 'a')\n"
+        "fcntl.flock(held, fcntl.LOCK_EX)\n"
+        "print(flush=True)\n"
+        "time.sleep(60)"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", holds, str(path)], stdout=subprocess.PIPE)
+        for path in (tmp_path / "run" / ".lock", tmp_path / "lock")
+    ]
+    try:
+        for each in started:
+            assert each.stdout is not None and each.stdout.readline() == b"\n"
+        with own_folder(tmp_path / "run", ends_other=True):
+            assert started[0].poll() is not None and started[1].poll() is None
+    finally:
+        for each in started:
+            each.kill()
+            each.communicate()
 
 
 @pytest.mark.parametrize(

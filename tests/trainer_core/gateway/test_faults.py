@@ -255,17 +255,6 @@ def test_an_engine_that_dies_in_a_stream(serve: Serve, engine: FakeEngine, path:
     assert episode.close().stop_reason is StopReason.FAILED
 
 
-def test_held_while_weights_change(serve: Serve, engine: FakeEngine) -> None:
-    gateway = serve(engine)
-    key = an_episode(gateway).key()
-    gateway.hold()
-    refused = ask(gateway, key)
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-    threading.Timer(0.3, gateway.release).start()
-    client = openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=key, max_retries=3)
-    assert client.chat.completions.create(model="tiny", messages=HI).choices  # type: ignore[arg-type]
-
-
 def test_whose_sampling_is_used(serve: Serve, engine: FakeEngine) -> None:
     gateway = serve(engine)
     body = {"messages": HI, "temperature": 0, "top_p": 0.5, "top_k": 3, "seed": 5}
