@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -20,8 +21,8 @@ from typing import Self
 from trainer_core.types import TrainingError
 
 _KEEPER = """
-import os, shutil, signal, subprocess, sys, threading
-grace, folders, command = float(sys.argv[1]), sys.argv[2].split(os.pathsep), sys.argv[3:]
+import json, os, shutil, signal, subprocess, sys, threading
+grace, folders, command = float(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
 try: child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 except OSError as error: sys.exit(f"cannot start {command[0]}: {error.strerror}")
 is_alone = threading.Event()
@@ -34,8 +35,8 @@ def end_with_input():
 threading.Thread(target=end_with_input, daemon=True).start()
 status = child.wait()
 if is_alone.is_set():
-    for folder in filter(None, folders): shutil.rmtree(folder, ignore_errors=True)
-print(f"[ended with exit status {status}]", flush=True)
+    for folder in folders: shutil.rmtree(folder, ignore_errors=True)
+print(f"\\n[ended with exit status {status}]", flush=True)
 os.killpg(0, signal.SIGKILL)
 """
 """Leads the group of the process: when the trainer or the process is gone, so is all that it started."""
@@ -70,7 +71,9 @@ class ChildProcess:
             leaves: folders that go with it, also where the trainer is killed.
         """
         self.name = name
-        self._command = [sys.executable, "-c", _KEEPER, str(grace_s), os.pathsep.join(leaves), *command]
+        # isolated: no module of the working directory stands for one of the standard library
+        keeper = [sys.executable, "-I", "-c", _KEEPER]
+        self._command = [*keeper, str(grace_s), json.dumps(list(leaves)), *command]
         self._environment = {**os.environ, **(environment or {})}
         self._log, self._grace_s, self._leaves = log, grace_s, leaves
         self._is_closed = threading.Event()
@@ -127,7 +130,7 @@ class ChildProcess:
 
     def tail(self) -> str:
         """The last lines that it printed."""
-        lines = self.printed().strip().splitlines()
+        lines = [line for line in self.printed().splitlines() if line.strip()]
         return "\n".join(f"    {line[:500]}" for line in lines[-_TOLD_LINES:]) or "    it printed nothing"
 
     def restart(self) -> None:

@@ -85,7 +85,8 @@ def shortages(ajet: Ajet, memory: Memory | None, gpus: list[int]) -> Iterator[Fi
     if is_vllm and needed < there < needed + share * there:
         left = int(100 * (there - needed) / there) / 100
         why = f"training needs {size_of(needed)} of {size_of(there)}, and vLLM's first GPU is one that trains"
-        fix = f"Lower it to {left:.2f}, or have a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES."
+        lower = f"Lower it to {left:.2f}, or have" if left else "Have"
+        fix = f"{lower} a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES."
         yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, fix)
 
 

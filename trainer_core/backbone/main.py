@@ -59,14 +59,15 @@ def train(config: Config, *, ends_other: bool = False) -> int:
             )
         except torch.OutOfMemoryError as error:
             return _failed(
-                f"the GPU has too little memory: {error}. Lower rollout.ppo_max_token_len_per_gpu, write "
-                "enable_gradient_checkpointing: true, or lower rollout.gpu_memory_utilization where vLLM has "
-                "a part of the same GPU; `ajet --dry-run` says what takes how much"
+                f"the GPU has too little memory: {str(error).rstrip('.')}. Lower "
+                "rollout.ppo_max_token_len_per_gpu, write enable_gradient_checkpointing: true, or lower "
+                "rollout.gpu_memory_utilization where vLLM has a part of the same GPU; `ajet --dry-run` says "
+                "what takes how much"
             )
         except Exception as error:  # noqa: BLE001  (whatever it is, a person gets one line)
             log = folder / "train.log"
             return _failed(f"unexpected {type(error).__name__}: {error}. The traceback is in {log}")
-    _say(closing_line(end, folder, _last_checkpoint(config)))
+    _say(_closing(config, folder, end))
     return 0
 
 
@@ -83,10 +84,19 @@ def _train(config: Config, stop: StopSignals) -> str:
         return "done" if run.total_steps > 0 else "validated"
 
 
+def _closing(config: Config, folder: Path, end: str) -> str:
+    if config.ajet.backbone == "trinity":  # it has rows and checkpoints of its own
+        return f"{end}; results in {folder}"
+    return closing_line(end, folder, _last_checkpoint(config))
+
+
 def _stopped(config: Config, folder: Path, end: str) -> str:
-    checkpoint = _last_checkpoint(config)
-    where = f"goes on from {checkpoint.name}" if checkpoint else "starts from the beginning"
-    return f"{closing_line(end, folder, checkpoint)}; the same command {where}"
+    where = "starts from the beginning"
+    if config.ajet.backbone == "trinity":
+        where = "goes on from Trinity's last checkpoint, if there is one"
+    elif checkpoint := _last_checkpoint(config):
+        where = f"goes on from {checkpoint.name}"
+    return f"{_closing(config, folder, end)}; the same command {where}"
 
 
 def _last_checkpoint(config: Config) -> Path | None:

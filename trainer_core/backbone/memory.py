@@ -61,8 +61,6 @@ def estimate(
         rank |= _sharded_update(shape, ajet, planned, ranks) if is_verl else _update(shape, ajet, planned)
         if number < _FLOAT and not is_verl and not ajet.lora.lora_rank:
             sharded["float32 weights"] = trained
-        if common.one_step_off_policy and not is_verl and ajet.rollout.inference == "transformers":
-            rank["sampling copy"] = weights
         if common.device == "cuda" and is_verl and not offloads:
             host["offloaded between updates"] = ranks_here * (
                 weights * common.fsdp_config.param_offload
@@ -73,7 +71,10 @@ def estimate(
             (host if away else rank)["reference copy"] = weights * (ranks_here if away else 1)
     if ajet.rollout.inference == "transformers":
         samples = validated if common.val_only else max(planned.samples_per_step, validated)
-        (host if is_verl else rank).update(_sampling(shape, ajet, samples))
+        where = host if is_verl and common.device == "cpu" else rank  # once, beside the first rank
+        where |= _sampling(shape, ajet, samples)
+        if is_verl or (common.one_step_off_policy and not common.val_only):
+            where["sampling copy"] = shape.parameters * number
     if offloads:
         host |= {name: size * ranks_here for name, size in sharded.items()}
     else:
@@ -113,8 +114,6 @@ def _host(shape: ModelShape, ajet: Ajet, ranks_here: int) -> dict[str, int]:
         is_one = ranks_here * common.nnodes == 1 and common.ray == "auto"
         processes = 1 if is_one else 2 + ranks_here * (1 + _keeps_reference(ajet))  # the trainer's, and Ray's
         parts = {"libraries": processes * _VERL_LIBRARIES}
-        if not is_vllm:
-            parts["sampling copy"] = exact
     if is_vllm:
         parts["libraries"] += 2 * _VERL_LIBRARIES  # its server and its engine
         parts["weights on their way to vLLM"] = exact
@@ -128,8 +127,7 @@ def _host(shape: ModelShape, ajet: Ajet, ranks_here: int) -> dict[str, int]:
 
 def _sampling(shape: ModelShape, ajet: Ajet, samples: int) -> dict[str, int]:
     columns = ajet.data.max_prompt_length + longest_response(ajet)
-    number = _FLOAT if ajet.backbone == "verl" else _number_bytes(ajet)
-    row = columns * shape.layers * 2 * shape.key_value_size * number
+    row = columns * shape.layers * 2 * shape.key_value_size * _number_bytes(ajet)
     cached = ajet.rollout.kv_cache_memory_bytes // row
     rows = max(1, min(samples, cached, SAMPLED_LOGITS // shape.vocabulary))
     return {"KV cache": rows * row, "sampled logits": 2 * rows * shape.vocabulary * _FLOAT}

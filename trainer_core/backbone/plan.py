@@ -121,7 +121,8 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
         times = _number(plan.validations, " times")
         yield f"validation  {times}, each time {_number(plan.samples_per_validation)} samples"
     if plan.memory is None:
-        yield f"memory      not estimated: the shape of {ajet.model.path} is not known on this machine"
+        why = f"the shape of {ajet.model.path} is not known on this machine"
+        yield f"memory      not estimated: {'Trinity shares it out' if ajet.backbone == 'trinity' else why}"
     elif plan.main_memory:
         has = f", which has {size_of(plan.gpu_memory)}" if plan.gpu_memory else "; none is seen here"
         yield f"GPU memory  {_parts(plan.memory)}, on each{has}"
@@ -184,6 +185,8 @@ def estimated(
     Raises:
         TrainingError: the model cannot be divided, or read, as the config asks.
     """
+    if ajet.backbone == "trinity":
+        return None, None, [], []
     shape = _shape(ajet)
     if shape is not None and (misfit := next(misfits(ajet, shape), None)):
         raise TrainingError(str(misfit).removesuffix("."))

@@ -1,6 +1,7 @@
 """What Trinity's interpreter runs: `python -m trainer_core.backbone.run_trinity check|run trinity.yaml`.
 
-`check` prints one line of JSON last: Trinity's version, the GPUs seen, whether vLLM is there, the problem.
+`check` prints one line of JSON last: versions of Trinity and Ray, the GPUs seen, whether vLLM is there, the
+problem.
 `run` is `trinity run`, with an exit status: 1 where a part of Trinity failed, or ended before the last step.
 """
 
@@ -19,9 +20,13 @@ def check(path: str) -> dict[str, Any]:
         "version": None,
         "gpus": 0,
         "vllm": find_spec("vllm") is not None,
+        "ray": None,
         "problem": None,
     }
     try:
+        import ray
+
+        found["ray"] = [int(part) for part in ray.__version__.split(".")[:2]]
         import torch
 
         found["gpus"] = torch.cuda.device_count()

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet, Config
 
 _ROOT = Path(__file__).parents[2]
-_CHECKS_IN_S, _RAY_STARTS_IN_S, _LOOK_S = 600.0, 300.0, 0.5
+_CHECKS_IN_S, _RAY_STARTS_IN_S, _RAY_ANSWERS_IN_S, _LOOK_S = 600.0, 300.0, 30.0, 0.5
+_RAY_WITH_TOKENS = [2, 52]
+"""The first version that lets in who has a token."""
 _INSTALL = (
     "Make an environment with `pip install 'trinity-rft[vllm]==0.6.0'` and in it, in the checkout of "
     "ajet-harness, `pip install '.[trainer]'`; name its interpreter in ajet.trainer_common.trinity_python"
@@ -135,7 +137,7 @@ def _ready(ajet: Ajet, file: Path, tree: dict[str, Any]) -> str:
         )
     if not Path(python).with_name("ray").is_file():
         missing.append(
-            f"there is no `ray` beside {python}. Install it there: pip install 'ray[default]>=2.50'"
+            f"there is no `ray` beside {python}. Install it there: pip install 'ray[default]>=2.52'"
         )
     elif common.ray == "cluster" and not _ray_answers(python, {}):
         address = os.environ.get("RAY_ADDRESS", "auto")
@@ -147,8 +149,12 @@ def _ready(ajet: Ajet, file: Path, tree: dict[str, Any]) -> str:
             "visible. Trinity takes two or more, or one for both training and sampling: lower it, set "
             "CUDA_VISIBLE_DEVICES, or join a cluster with --with-ray-cluster"
         )
+    if common.ray != "cluster" and found["ray"] is not None and found["ray"] < _RAY_WITH_TOKENS:
+        missing.append(f"Ray at {python} is too old to ask for a token. Type there: pip install 'ray>=2.52'")
     if common.ray != "cluster" and common.nnodes > 1:
         missing.append("several machines (trainer_common.nnodes) need --with-ray-cluster")
+    if ajet.task_reader.type == "verifiers" and common.nnodes > 1:
+        missing.append("environments of verifiers run on one machine alone: write trainer_common.nnodes: 1")
     if missing:
         told = "".join(f"\n  {number}. {each}" for number, each in enumerate(missing, 1))
         raise TrainingError(f"Trinity cannot be started here:{told}\nThe configuration is in {file}")
@@ -177,8 +183,10 @@ def _checked(python: str, file: Path, tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _module_path() -> str:
-    """Where Trinity's processes find us and the user's code."""
-    return os.pathsep.join(filter(None, (str(_ROOT), str(Path.cwd()), os.environ.get("PYTHONPATH"))))
+    """Where Trinity's processes find the user's code, and us where this is a checkout: beside an installed
+    package lie others, which Trinity has in versions of its own."""
+    own = str(_ROOT) if (_ROOT / "pyproject.toml").is_file() else None
+    return os.pathsep.join(filter(None, (own, str(Path.cwd()), os.environ.get("PYTHONPATH"))))
 
 
 def _write_tasks(file: Path, tasks: Sequence[Task]) -> None:
@@ -219,8 +227,12 @@ def _start_ray(
 
 def _ray_answers(python: str, environment: Mapping[str, str]) -> bool:
     command = [str(Path(python).with_name("ray")), "status"]
-    asked = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
-    return asked.returncode == 0
+    own = {**os.environ, **environment}
+    try:
+        subprocess.run(command, env=own, capture_output=True, check=True, timeout=_RAY_ANSWERS_IN_S)
+    except subprocess.SubprocessError:
+        return False
+    return True
 
 
 def _follow(process: ChildProcess, log: Path, safe_point: Callable[[], None]) -> None:

@@ -140,6 +140,7 @@ def _fixed(ajet: Ajet) -> dict[str, Any]:
     common, rollout, chosen = ajet.trainer_common, ajet.rollout, ajet.trainer_common.algorithm
     sequences = ajet.data.train_batch_size * rollout.num_repeat * rollout.multi_turn.expected_steps
     groups = min(ajet.data.train_batch_size, max(1, rollout.max_env_worker // rollout.num_repeat))
+    waves = -(-rollout.num_repeat // rollout.max_env_worker)  # of the repeats of a task, which run together
     values: dict[str, Any] = {
         "mode": "colocate" if common.nnodes * common.n_gpus_per_node == 1 else "both",
         "algorithm.entropy_loss_fn": "none",
@@ -148,7 +149,7 @@ def _fixed(ajet: Ajet) -> dict[str, Any]:
         "buffer.train_batch_size": sequences,
         f"{_ENGINE}.enable_openai_api": True,
         "explorer.runner_per_model": -(-groups // rollout.n_vllm_engine),
-        "explorer.max_timeout": ajet.task_runner.wrapper_multiprocessing_timeout + 60,
+        "explorer.max_timeout": waves * ajet.task_runner.wrapper_multiprocessing_timeout + 60,
         "synchronizer.sync_style": "fixed",
         "synchronizer.sync_interval": 1,
         f"{_TASKS}.taskset.data_selector.selector_type": "shuffle",

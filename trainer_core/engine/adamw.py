@@ -45,12 +45,11 @@ class AdamW:
         return {"adamw": self._adamw.state_dict(), "copies": copies}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from there; the model has its weights."""
+        """Go on from there, also where the model computed in another type; it has its weights."""
         self._adamw.load_state_dict(state["adamw"])
         with torch.no_grad():
-            for mine, saved in zip(self._updated, state["copies"], strict=True):
-                if saved is not None:
-                    mine.copy_(saved)
+            for mine, shown, saved in zip(self._updated, self._computed, state["copies"], strict=True):
+                mine.copy_(shown if saved is None else saved)
 
     @torch.no_grad()
     def _show(self) -> None:

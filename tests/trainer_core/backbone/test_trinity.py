@@ -18,7 +18,7 @@ from trainer_core.backbone.trinity import look, read_task
 from trainer_core.config.schema import Config
 from trainer_core.types import TrainingError
 
-FOUND = {"version": "0.6.0", "gpus": 2, "vllm": True, "problem": None}
+FOUND = {"version": "0.6.0", "ray": [2, 60], "gpus": 2, "vllm": True, "problem": None}
 Install = Callable[..., Path]
 
 

@@ -253,6 +253,24 @@ def test_a_loaded_engine_goes_on_exactly(
     assert all(torch.equal(value, last[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize("saved", [torch.float32, torch.bfloat16])
+def test_a_checkpoint_is_gone_on_from_in_another_type(
+    model: Any, batch: Batch, tmp_path: Path, saved: torch.dtype
+) -> None:
+    start = copy.deepcopy(model)
+    engine = LocalTraining(model, copy.deepcopy(start), dtype=saved)
+    step(engine, batch)
+    engine.save(tmp_path)
+    trained = {name: value.float() for name, value in model.state_dict().items()}
+    other = torch.bfloat16 if saved == torch.float32 else torch.float32
+    resumed = LocalTraining(copy.deepcopy(start), copy.deepcopy(start), dtype=other)
+    resumed.load(tmp_path)
+    resumed.forward_backward(prepared(resumed, batch), LOSS)
+    resumed.optim_step(1e-9, 1.0)
+    for name, value in resumed._model.state_dict().items():
+        torch.testing.assert_close(value.float(), trained[name], atol=1e-5, rtol=2**-8)
+
+
 def halve(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 

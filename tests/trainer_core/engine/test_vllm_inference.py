@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,27 @@ async def test_all_wait_for_one_start_and_it_gets_its_weights_again(
     answers = await ask(engine, 12)
     assert all(answer[0].weight_version == 3 for answer in answers) and server.started == 1
     assert server.commands == ["take_weights", "/reset_prefix_cache"]
+
+
+async def test_who_asks_while_it_starts_anew_waits_for_its_weights(
+    server: Server, engine: VllmInference
+) -> None:
+    order: list[str] = []
+
+    def load() -> None:
+        if server.started and server.commands[-1] == "take_weights":
+            time.sleep(0.3)  # it answers already
+            order.append("weights")
+
+    await engine.update_weights(3)
+    server.on_command, server.on_post = load, lambda: order.append("answer")
+    server.is_running, starts, loop = False, asyncio.Event(), asyncio.get_running_loop()
+    server.on_start = lambda: loop.call_soon_threadsafe(starts.set)
+    first = asyncio.create_task(engine.generate(REQUEST))
+    await starts.wait()
+    await engine.generate(REQUEST)
+    await first
+    assert order == ["weights", "answer", "answer"]
 
 
 async def test_one_that_cannot_be_started_is_tried_once_for_all(

@@ -59,7 +59,7 @@ def test_it_answers_prints_to_its_log_and_ends_with_the_trainer(tmp_path: Path) 
             asyncio.run(ask(started.socket, {"ask": "fail"}))
     assert not is_running(pid)
     assert not folder.exists()
-    assert (tmp_path / "worker.log").read_text() == "worker speaks\n[ended with exit status -15]\n"
+    assert (tmp_path / "worker.log").read_text() == "worker speaks\n\n[ended with exit status -15]\n"
 
 
 def test_hundreds_ask_at_once(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Even(Workflow):
 FROZEN = """
 from trainer_core.engine.vllm.inference import VllmInference
 load, sent = VllmInference._load, []
-VllmInference._load = lambda self: sent.append(1) or len(sent) > 1 or load(self)
+VllmInference._load = lambda self, **more: sent.append(1) or len(sent) > 1 or load(self, **more)
 """
 """The server gets the first weights and none after them."""
 TRAIN = "from trainer_core.cli import main; main()"

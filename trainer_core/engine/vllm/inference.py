@@ -61,6 +61,8 @@ class VllmInference:
         self._held: Future[None] | None = None
         self._starts = 0
         self._starting = threading.Lock()
+        self._started_again: Future[None] | None = None
+        """Done when a server that was started anew has its weights."""
         self._failed: TrainingError | None = None
         """Why it cannot be started any more: nobody tries again."""
         self._version = 0
@@ -95,6 +97,8 @@ class VllmInference:
     async def _ask(self, body: dict[str, Any]) -> Any:
         is_second = False
         while True:
+            if (starting := self._started_again) is not None:  # it answers before it has its weights
+                await asyncio.shield(asyncio.wrap_future(starting))
             starts = self._starts
             if self._failed is not None:
                 raise self._failed
@@ -107,8 +111,10 @@ class VllmInference:
                     await asyncio.sleep(0.1)
                     continue
             else:
-                if reply.is_success:
+                if reply.is_success and self._starts == starts:
                     return reply.json()
+                if reply.is_success:
+                    continue
                 failed = TrainingError(f"vLLM answers {reply.status_code}: {reply.text[:500]}")
                 if reply.is_client_error:
                     raise failed
@@ -165,6 +171,8 @@ class VllmInference:
                 return
             if not self._server.ends_soon():
                 raise failed
+            again: Future[None] = Future()
+            self._started_again = again
             self._starts += 1
             try:
                 if self._starts > _MOST_STARTS:
@@ -175,6 +183,9 @@ class VllmInference:
             except (TrainingError, httpx.HTTPError) as error:
                 self._failed = TrainingError(f"vLLM could not be started again: {error}")
                 raise self._failed from error
+            finally:
+                self._started_again = None
+                again.set_result(None)
 
     @contextmanager
     def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
@@ -225,7 +236,7 @@ class VllmInference:
         try:
             self._server.command(_RPC, {"method": "take_shared", "args": [handles(weights)]})
         except (httpx.HTTPError, RuntimeError) as error:
-            if not self._server.is_running:
+            if self._server.ends_soon():
                 raise
             _log.warning("vLLM gets its weights as files: it cannot read them on the GPU (%s)", error)
             self._shares = False

@@ -129,7 +129,8 @@ class VllmServer:
                 lines = client.get("http://vllm/metrics").text.splitlines()
         except httpx.TransportError:
             return None
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(_TOKENS))
+        counts = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(_TOKENS)]
+        return sum(counts) if counts else time.monotonic()  # it lives, and was told not to count
 
     def write_stacks(self) -> None:
         """Have its processes write their stacks to its log, those that know how to."""

@@ -42,8 +42,12 @@ class TakeWeights:
 
         began = time.monotonic()
         opened = pickle.loads(base64.b64decode(handles))
-        self.model_runner.model.load_weights((name, open_it(*how)) for name, (open_it, how) in opened)
+        model = self.model_runner.model
+        loaded = model.load_weights((name, open_it(*how)) for name, (open_it, how) in opened)
         torch.accelerator.synchronize()
+        missing = {name for name, _ in model.named_parameters()} - (loaded or set())
+        if loaded is not None and missing:
+            raise ValueError(f"no weights came for {sorted(missing)[:5]}")
         return time.monotonic() - began
 
 
