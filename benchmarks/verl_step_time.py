@@ -71,6 +71,7 @@ def ours(folder: Path, overrides: list[str]) -> Steps:
 def stock(folder: Path, config: Config, *, polls: bool) -> Steps:
     """Train with verl's own loop, on a vLLM server of ours."""
     from trainer_core.backbone.local import start_folder
+    from trainer_core.config.verl import leaves
     from trainer_core.engine.vllm.server import VllmServer
     from trainer_core.tasks.reader import read_tasks
 
@@ -120,7 +121,7 @@ def write_tasks(path: Path, config: Config, tasks: Any) -> None:
 
 def stock_keys(folder: Path, config: Config, model: str, *, polls: bool) -> dict[str, Any]:
     """verl's keys by path: what our config becomes there, and what its loop and a CPU need beyond that."""
-    from trainer_core.config.verl import translated
+    from trainer_core.config.verl import leaves, translated
 
     ajet, data = config.ajet, str(folder / "tasks.parquet")
     steps, parts = ajet.trainer_common.total_training_steps, ajet.trainer_common.mini_batch_num
@@ -136,15 +137,6 @@ def stock_keys(folder: Path, config: Config, model: str, *, polls: bool) -> dict
         "trainer.total_training_steps": steps,
         **{f"trainer.v1.sampler.custom_sampler.{name}": value for name, value in sampler.items()},
     }
-
-
-def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Values by their path."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def watched(
