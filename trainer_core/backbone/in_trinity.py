@@ -25,9 +25,9 @@ from trainer_core.backbone.trinity import read_task
 from trainer_core.backbone.users_code import users_code
 from trainer_core.config.load import load_config
 from trainer_core.config.schema import Ajet
-from trainer_core.engine.completions import CompletionsInference
 from trainer_core.engine.protocols import Engines, TrainingEngine
 from trainer_core.engine.start_model import load_tokenizer
+from trainer_core.engine.vllm.completions import CompletionsInference
 from trainer_core.rollout.protocol import Rollout, Tries
 from trainer_core.seeds import derive_seed
 from trainer_core.timeline import merge

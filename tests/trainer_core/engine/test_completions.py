@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from trainer_core.engine.completions import CompletionsInference
 from trainer_core.engine.protocols import Request
+from trainer_core.engine.vllm.completions import CompletionsInference
 from trainer_core.types import FinishReason, Sampling, TrainingError
 
 REQUEST = Request(

@@ -19,6 +19,7 @@ import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
 from trainer_core.engine.protocols import Generation, Request
+from trainer_core.engine.vllm.requests import ranked, sampling_of, tell
 from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import FinishReason, TrainingError
 
@@ -78,10 +79,7 @@ class VllmInference:
             with self._changed:
                 self._in_flight -= 1
                 self._changed.notify_all()
-        if request.on_token is not None:
-            for index, each in enumerate(made):
-                for number in each.ids:
-                    request.on_token(index, number)
+        tell(request, made)
         return made
 
     async def _enter(self) -> None:
@@ -254,19 +252,7 @@ def handles(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 def _body(request: Request) -> dict[str, Any]:
-    sampling = request.sampling
-    asked = {
-        "n": request.n,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": max(sampling.top_k, 0),
-        "seed": request.seed,
-        "max_tokens": request.max_tokens,
-        "logprobs": request.top_logprobs,
-        "stop": list(request.stop_texts),
-        "stop_token_ids": list(request.stop_ids),
-    }
-    return {"model": "policy", "token_ids": list(request.prompt_ids), "sampling_params": asked}
+    return {"model": "policy", "token_ids": list(request.prompt_ids), "sampling_params": sampling_of(request)}
 
 
 def _generation(choice: dict[str, Any], version: int, *, with_tops: bool) -> Generation:
@@ -281,7 +267,5 @@ def _generation(choice: dict[str, Any], version: int, *, with_tops: bool) -> Gen
 
 
 def _tops(entries: list[dict[str, Any]]) -> tuple[tuple[int, float], ...]:
-    """Alternatives, the likeliest first; newer servers give their numbers, older ones words with them."""
-    tops = [(each.get("token_id", each.get("token")), each["logprob"]) for each in entries]
-    numbered = ((int(str(token).removeprefix("token_id:")), logprob) for token, logprob in tops)
-    return tuple(sorted(numbered, key=lambda top: -top[1]))
+    """Newer servers give their numbers, older ones words with them."""
+    return ranked((each.get("token_id", each.get("token")), each["logprob"]) for each in entries)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from trainer_core.engine.protocols import Generation, Request
+from trainer_core.engine.vllm.requests import ranked, sampling_of, tell
 from trainer_core.types import FinishReason, TrainingError
 
 
@@ -40,25 +41,14 @@ class CompletionsInference:
                 f"{self._route} gives no token ids and log-probabilities ({error!r}); it has to be a vLLM "
                 "that knows return_token_ids, 0.10.2 or newer"
             ) from error
-        if request.on_token is not None:
-            for index, each in enumerate(made):
-                for number in each.ids:
-                    request.on_token(index, number)
+        tell(request, made)
         return made
 
     def _body(self, request: Request) -> dict[str, Any]:
         return {
             "model": self._model,
             "prompt": list(request.prompt_ids),
-            "n": request.n,
-            "temperature": request.sampling.temperature,
-            "top_p": request.sampling.top_p,
-            "top_k": max(request.sampling.top_k, 0),
-            "seed": request.seed,
-            "max_tokens": request.max_tokens,
-            "stop": list(request.stop_texts),
-            "stop_token_ids": list(request.stop_ids),
-            "logprobs": request.top_logprobs,
+            **sampling_of(request),
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
         }
@@ -86,11 +76,5 @@ def _generation(choice: dict[str, Any], *, with_tops: bool) -> Generation:
     logprobs = tuple(float(each) for each in told["token_logprobs"])
     if len(ids) != len(logprobs):
         raise ValueError(f"{len(logprobs)} log-probabilities for {len(ids)} tokens")
-    tops = tuple(map(_tops, told["top_logprobs"])) if with_tops else ()
+    tops = tuple(ranked(each.items()) for each in told["top_logprobs"]) if with_tops else ()
     return Generation(ids, logprobs, FinishReason(choice["finish_reason"] or "abort"), 0, tops)
-
-
-def _tops(alternatives: dict[str, float]) -> tuple[tuple[int, float], ...]:
-    """The likeliest first."""
-    numbered = ((int(token.removeprefix("token_id:")), value) for token, value in alternatives.items())
-    return tuple(sorted(numbered, key=lambda top: -top[1]))
