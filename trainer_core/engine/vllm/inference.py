@@ -95,9 +95,10 @@ class VllmInference:
     async def _ask(self, body: dict[str, Any]) -> Any:
         is_second = False
         while True:
+            starts = self._starts
             if (starting := self._started_again) is not None:  # it answers before it has its weights
                 await asyncio.shield(asyncio.wrap_future(starting))
-            starts = self._starts
+                continue
             if self._failed is not None:
                 raise self._failed
             try:
