@@ -42,13 +42,14 @@ class AdamW:
         """All that `load` needs, beside the weights as the model has them."""
         pairs = zip(self._updated, self._computed, strict=True)
         copies = [None if mine is shown else mine for mine, shown in pairs]
-        return {"adamw": self._adamw.state_dict(), "copies": copies}
+        return {**self._adamw.state_dict(), "copies": copies}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from there, also where the model computed in another type; it has its weights."""
-        self._adamw.load_state_dict(state["adamw"])
+        copies = state.get("copies") or [None] * len(self._updated)  # older checkpoints have none
+        self._adamw.load_state_dict({name: state[name] for name in ("state", "param_groups")})
         with torch.no_grad():
-            for mine, shown, saved in zip(self._updated, self._computed, state["copies"], strict=True):
+            for mine, shown, saved in zip(self._updated, self._computed, copies, strict=True):
                 mine.copy_(shown if saved is None else saved)
 
     @torch.no_grad()

@@ -271,6 +271,19 @@ def test_a_checkpoint_is_gone_on_from_in_another_type(
         torch.testing.assert_close(value.float(), trained[name], atol=1e-5, rtol=2**-8)
 
 
+def test_a_checkpoint_without_copies_is_gone_on_from(model: Any, batch: Batch, tmp_path: Path) -> None:
+    engine = LocalTraining(model, copy.deepcopy(model))
+    step(engine, batch)
+    engine.save(tmp_path)
+    state = torch.load(tmp_path / "trainer_state.pt")
+    del state["optimizer"]["copies"]  # as older versions wrote it
+    torch.save(state, tmp_path / "trainer_state.pt")
+    expected = step(engine, batch)
+    resumed = LocalTraining(copy.deepcopy(model), copy.deepcopy(engine._reference))
+    resumed.load(tmp_path)
+    assert step(resumed, batch) == expected
+
+
 def halve(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
