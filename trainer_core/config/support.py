@@ -131,6 +131,8 @@ TRINITY = (
     Rule("refused", "trainer_common.ppo_epochs trainer_common.mini_batch_num "
          "trainer_common.loss_extra_scale_ratio trainer_common.val_only "
          f"{_ALGORITHM}.shuffle_rewards", "Trinity has nothing like it", _RAW),
+    Rule("refused", "trainer_common.resume", "Trinity would begin a new experiment beside the old one",
+         "Leave it out, or choose another experiment_name."),
     Rule("refused", "trainer_common.device", "Trinity trains on GPUs", "Write cuda.", ("cuda",)),
     Rule("refused", "trainer_common.model_dtype", "Trinity computes in bfloat16 on float32 weights",
          "Write bf16, or leave it out.", ("bf16",)),

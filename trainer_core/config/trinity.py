@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer_core.algorithm.names import KL_ESTIMATORS
-from trainer_core.config.verl import leaves
-from trainer_core.types import TrainingError
+from trainer_core.config.verl import raw_keys
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet, Config
@@ -115,11 +114,7 @@ def rendered(config: Config, *, total_steps: int | None) -> dict[str, Any]:
         if (made := _CONVERTED.get(path, lambda same: same)(value)) is not None:
             values |= dict.fromkeys(places, made)
     values = {path: value for path, value in (values | _fixed(ajet)).items() if value is not None}
-    ours = {target: path for path, places in TARGETS.items() for target in places}
-    for path, value in leaves(config.trinity):
-        if path in ours:
-            raise TrainingError(f"trinity.{path} is set by ajet.{ours[path]}; set that key instead")
-        values[path] = value
+    values.update(raw_keys("trinity", config.trinity, TARGETS))
     tree: dict[str, Any] = {}
     for path, value in values.items():
         *sections, name = path.split(".")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from trainer_core.types import TrainingError
+
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
 
@@ -101,6 +103,19 @@ def translated(ajet: Ajet) -> dict[str, Any]:
 def lacks_flash_attention(ajet: Ajet) -> bool:
     """True if another attention than verl's usual one computes: that needs a GPU and 16-bit numbers."""
     return ajet.trainer_common.device == "cpu" or ajet.trainer_common.model_dtype == "fp32"
+
+
+def raw_keys(section: str, tree: Mapping[str, Any], targets: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The keys of `verl:` or `trinity:` by their path.
+
+    Raises:
+        TrainingError: one has a name in `ajet:`.
+    """
+    ours = {target: path for path, places in targets.items() for target in places}
+    for path, value in leaves(tree):
+        if path in ours:
+            raise TrainingError(f"{section}.{path} is set by ajet.{ours[path]}; set that key instead")
+        yield path, value
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

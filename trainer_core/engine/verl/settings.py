@@ -16,7 +16,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import TrainingWorkerConfig
 
 from trainer_core.config.schema import Config
-from trainer_core.config.verl import TARGETS, leaves, translated
+from trainer_core.config.verl import TARGETS, leaves, raw_keys, translated
 from trainer_core.types import TrainingError
 
 _ADDED = ("mixed_precision", "override_config")
@@ -34,10 +34,7 @@ def verl_tree(config: Config) -> DictConfig:
     OmegaConf.set_struct(tree, True)
     for path, value in translated(config.ajet).items():
         OmegaConf.update(tree, path, value, force_add=path.endswith(_ADDED))
-    ours = {target: path for path, targets in TARGETS.items() for target in targets}
-    for path, value in raw(config).items():
-        if path in ours:
-            raise TrainingError(f"verl.{path} is set by ajet.{ours[path]}; set that key instead")
+    for path, value in raw_keys("verl", config.verl, TARGETS):
         try:
             OmegaConf.update(tree, path, value, force_add=any(f".{each}." in path for each in _ADDED))
         except OmegaConfBaseException as error:
