@@ -50,7 +50,8 @@ class Checkpoints:
         """`keep` newest ones stay, older ones are removed; None keeps all."""
         self.folder = folder
         self._keep = keep
-        self._last_step = 0  # saved or gone on from; whatever is newer is of a course that was given up
+        self.last_step = 0
+        """Saved or gone on from; whatever is newer is of a course that was given up."""
 
     def resume(
         self,
@@ -89,7 +90,7 @@ class Checkpoints:
                 continue
             for problem in problems:
                 say(f"warning: {problem}; going back to {folder.name}")
-            self._last_step = checkpoint.step
+            self.last_step = checkpoint.step
             return checkpoint
         if problems:
             raise TrainingError(
@@ -155,11 +156,11 @@ class Checkpoints:
     def _remove_others(self, written: Path) -> None:
         """Remove what is newer than the step this one was trained from, and all but the last `keep`."""
         folders = self._folders()
-        kept = [each for each in folders if each == written or _step(each.name) <= self._last_step]
+        kept = [each for each in folders if each == written or _step(each.name) <= self.last_step]
         for folder in folders:
             if folder not in kept[-(self._keep or len(kept)) :]:
                 shutil.rmtree(folder, ignore_errors=True)
-        self._last_step = _step(written.name)
+        self.last_step = _step(written.name)
 
 
 def _read(folder: Path) -> Checkpoint:

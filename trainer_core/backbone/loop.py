@@ -50,7 +50,7 @@ async def train(run: Run, stop: StopSignals) -> None:
     ahead = run.collected_ahead
     try:
         for step in range(run.start_step + 1, run.total_steps + 1):
-            phases = Phases(time.perf_counter)
+            phases = Phases(time.perf_counter, run.begins)
             row, ahead = await _step(run, step, ahead, phases, stop)
             done = step
             if not warned and common.old_logprobs == "rollout" and (warning := drift_warning(step, row)):
@@ -103,7 +103,7 @@ async def _collect(run: Run, step: int) -> SequenceOf[Episode]:
     tasks, seed = run.tasks_of_step(step), derive_seed(run.ajet.trainer_common.seed, "rollout", step)
     chosen = run.ajet.rollout
     sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k)
-    episodes = await run.rollout.run(tasks, Tries(chosen.num_repeat, sampling, seed))
+    episodes = await run.rollout.run(tasks, Tries(chosen.num_repeat, sampling, seed, step=step))
     if run.ajet.trainer_common.algorithm.adv_estimator == "remax":
         greedy = await run.rollout.run(tasks, Tries(1, Sampling(temperature=0.0), seed))
         episodes += [replace(episode, repeat=_GREEDY) for episode in greedy]

@@ -9,14 +9,16 @@ from contextlib import contextmanager
 class Phases:
     """Times named phases of one step: `with phases("gen"): …`."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` returns seconds; the step begins now."""
+    def __init__(self, clock: Callable[[], float], begins: Callable[[str], None] = lambda name: None) -> None:
+        """`clock` returns seconds; the step begins now. `begins` is told of each phase."""
+        self._begins = begins
         self._clock = clock
         self._begin = clock()
         self._seconds: dict[str, float] = {}
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
+        self._begins(name)
         begin = self._clock()
         try:
             yield

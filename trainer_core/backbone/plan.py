@@ -70,7 +70,8 @@ def make_plan(ajet: Ajet, raw: Mapping[str, Any] | None = None) -> Plan:
 
         users_code(ajet, None)
     tasks, (training, validation, are_written) = None, _counted(ajet)
-    if ajet.task_reader.type not in ("huggingface_dat_repo", "data_generation"):
+    is_far = ajet.enable_swarm_mode or ajet.task_reader.type in ("huggingface_dat_repo", "data_generation")
+    if not is_far:
         asked = ajet.companions if ajet.task_reader.type in ("env_service", "openenv", "verifiers") else ()
         with TemporaryDirectory() as folder, companions(asked, Path(folder)):
             with VerifiersEnvironments(ajet.task_reader.environments, Path(folder)) as environments:
@@ -100,7 +101,9 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
     planned, common = plan.schedule, ajet.trainer_common
     counts = ((planned.training_tasks, "training"), (plan.validation_tasks, "validation"))
     data = ", ".join(_tasks(count, split) for count, split in counts)
-    if plan.tasks_are_written:
+    if ajet.enable_swarm_mode:
+        yield "data        episodes come from the clients of a swarm"
+    elif plan.tasks_are_written:
         yield f"data        {data}"
     else:
         writer = ajet.task_reader.data_generation.llm_model
@@ -152,12 +155,12 @@ def _tasks(count: int | None, split: str) -> str:
 def _counted(ajet: Ajet) -> tuple[int | None, int | None, bool]:
     """Tasks to train on and to validate on, None where they are not counted, and whether they are there."""
     reader = ajet.task_reader
-    if reader.type == "data_generation":
+    if reader.type == "data_generation" and not ajet.enable_swarm_mode:
         from trainer_core.tasks.generation import count_generated
 
         count = count_generated(reader.data_generation)
         return count.training, count.validation, count.is_written
-    if reader.type != "huggingface_dat_repo":
+    if reader.type != "huggingface_dat_repo" or ajet.enable_swarm_mode:
         return None, None, True
     repo = reader.huggingface_dat_repo
     splits = (repo.training_split, repo.validation_split if validates(ajet) else None)

@@ -23,6 +23,23 @@ if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet
 
 
+def abnormal_answers(ajet: Ajet, tokenizer: Any) -> AbnormalAnswers:
+    """What the config says about answers that no healthy model gives."""
+    rollout = ajet.rollout
+    return AbnormalAnswers(
+        tokenizer,
+        rollout.compute_madness_checklist,
+        reward=rollout.agent_madness_reward,
+        ends=rollout.agent_madness_termination,
+    )
+
+
+def longest_context(ajet: Ajet, engines: Engines) -> int:
+    """Tokens of prompt and answer together."""
+    longest = ajet.rollout.max_model_len
+    return longest if engines.context is None else min(longest, engines.context)
+
+
 def open_rollout(
     ajet: Ajet,
     engines: Engines,
@@ -37,24 +54,19 @@ def open_rollout(
     one at a time, in the caller's thread, where what it raises ends the run. `closing` ends the server that
     workflows call the model through."""
     rollout, runner, is_debug = ajet.rollout, ajet.task_runner, ajet.backbone == "debug"
-    abnormal = AbnormalAnswers(
-        tokenizer,
-        rollout.compute_madness_checklist,
-        reward=rollout.agent_madness_reward,
-        ends=rollout.agent_madness_termination,
-    )
+    abnormal = abnormal_answers(ajet, tokenizer)
     if workflow is None:
         assert judge is not None  # only a workflow can do without
         prompts = Prompts(tokenizer, ajet.data.max_prompt_length)
         return SingleTurnRollout(
             engines.inference, tokenizer, judge, prompts, longest_response(ajet), abnormal=abnormal
         )
-    port, longest = ajet.interchange_server.interchange_server_port, rollout.max_model_len
+    port = ajet.interchange_server.interchange_server_port
     gateway = Gateway(
         engines.inference,
         tokenizer,
         model=Path(ajet.model.path).name,
-        max_model_len=longest if engines.context is None else min(longest, engines.context),
+        max_model_len=longest_context(ajet, engines),
         port=0 if port == "auto" else port,
     )
     limits = EpisodeLimits(

@@ -6,6 +6,7 @@ import importlib
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,7 @@ from trainer_core.backbone.checkpoint import Checkpoint, Checkpoints
 from trainer_core.backbone.plan import estimated
 from trainer_core.backbone.rollouts import open_rollout
 from trainer_core.backbone.schedule import doubts, longest_response, schedule, validates
+from trainer_core.backbone.swarm import open_swarm
 from trainer_core.backbone.users_code import users_code
 from trainer_core.companion import companions
 from trainer_core.config.load import resolved_yaml
@@ -34,10 +36,12 @@ from trainer_core.tracking.metrics import MetricsLog
 from trainer_core.tracking.services import Outside, connect
 from trainer_core.types import Episode, Loss, Task, TaskSplits, TrainingError
 from trainer_core.validation.files import ValidationFiles
+from trainer_core.validation.pass_rates import summarize
 
 if TYPE_CHECKING:
     from trainer_core.config.schema import Ajet, Config
 
+_ENDLESS = 10**9
 _MAY_CHANGE = ("experiment_dir", "total_training_steps", "total_epochs", "save_freq", "test_freq", "markdown")
 """Parts of keys that a resumed run may change without a remark."""
 
@@ -68,11 +72,12 @@ class Run:
         set_up_libraries(ajet.trainer_common.num_threads, ajet.trainer_common.seed)
         self._folder = Path(ajet.experiment_dir)
         judge, workflow = users_code(ajet, self._folder)
+        is_asked = workflow is None and not ajet.enable_swarm_mode
         tasks = self._read_tasks(config, closing, safe_point)
 
         self.tokenizer = backbone.read_tokenizer(ajet)
         prompts = Prompts(self.tokenizer, ajet.data.max_prompt_length)
-        longest = prompts.longest((*tasks.training, *tasks.validation)) if workflow is None else 0
+        longest = prompts.longest((*tasks.training, *tasks.validation)) if is_asked else 0
         self.longest_response = longest_response(ajet)
         """Tokens after which an answer is cut off."""
         engines = backbone.make_engines(config, tasks, closing, say=say, safe_point=safe_point)
@@ -94,28 +99,41 @@ class Run:
         facts |= {"device": ajet.trainer_common.device, **engines.facts}
         write_environment(self._folder / "environment.json", facts)
         self._open_records(checkpoint, closing)
-        self.rollout = open_rollout(ajet, engines, self.tokenizer, judge, workflow, closing, say=say)
+        self.begins: Callable[[str], None] = lambda name: None
+        """Told of each phase of a step."""
+        if ajet.enable_swarm_mode:
+            self.rollout, self.begins = open_swarm(self, engines, closing, safe_point)
+        else:
+            self.rollout = open_rollout(ajet, engines, self.tokenizer, judge, workflow, closing, say=say)
 
     def _read_tasks(self, config: Config, closing: ExitStack, safe_point: Callable[[], None]) -> TaskSplits:
         """Start what tasks may come from, read them, and plan the steps."""
         ajet, folder, say = config.ajet, self._folder, self.say
+        is_swarm = ajet.enable_swarm_mode
         closing.enter_context(companions(ajet.companions, folder, say, safe_point))
         environments = closing.enter_context(VerifiersEnvironments(ajet.task_reader.environments, folder))
-        tasks = read_tasks(
-            ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point
-        )
-        planned, common = schedule(ajet, len(tasks.training)), ajet.trainer_common
+        tasks = TaskSplits((), (), ())
+        if not is_swarm or (ajet.model.path == "tiny" and ajet.model.warmup.enabled):
+            tasks = read_tasks(
+                ajet.task_reader, environments, validates=validates(ajet), say=say, safe_point=safe_point
+            )
+        planned = schedule(ajet, None if is_swarm else len(tasks.training))
+        common, size = ajet.trainer_common, ajet.data.train_batch_size
         self.validation_tasks = tasks.validation
-        self.total_steps = planned.total_steps or 0
+        self.total_steps = planned.total_steps or (_ENDLESS if is_swarm else 0)
         """0 when the run only validates."""
-        size = ajet.data.train_batch_size
-        self.order = None if common.val_only else TaskOrder(tasks.training, size, common.seed)
-        say(
-            f"{len(tasks.training)} training tasks, {len(tasks.validation)} validation tasks, "
-            f"{self.total_steps} steps"
-        )
+        self.order = None
+        if is_swarm:
+            say(f"clients play the episodes, {planned.total_steps or 'any number of'} steps")
+        elif not common.val_only:
+            self.order = TaskOrder(tasks.training, size, common.seed)
+        if not is_swarm:
+            say(
+                f"{len(tasks.training)} training tasks, {len(tasks.validation)} validation tasks, "
+                f"{self.total_steps} steps"
+            )
         short = estimated(ajet, planned, len(tasks.validation) * common.val_pass_n, config.verl)[-1]
-        for doubt in (*doubts(ajet, planned, tasks), *short):
+        for doubt in (*doubts(ajet, planned, None if is_swarm else tasks), *short):
             say(f"warning: {doubt}")
         return tasks
 
@@ -213,6 +231,14 @@ class Run:
             return optim.lr
         done = (step - optim.lr_warmup_steps) / max(1, self.total_steps - optim.lr_warmup_steps)
         return optim.lr * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
+
+    def evaluated(self, step: int, episodes: Sequence[Episode]) -> None:
+        """Write down the eval episodes of a swarm that saw the weights of a step, as many of each task as
+        there are of every task."""
+        counts = Counter(episode.task.task_id for episode in episodes)
+        kept = [episode for episode in episodes if episode.repeat < min(counts.values())]
+        self.episodes.validation(step, kept)
+        self.validations.write(summarize(step, kept))
 
     def record(self, step: int, row: Mapping[str, float]) -> None:
         """Write the metric row of a step."""

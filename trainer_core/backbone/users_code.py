@@ -20,6 +20,8 @@ def users_code(ajet: Ajet, folder: Path | None) -> tuple[Judge | None, LoadedWor
     Raises:
         TrainingError: one of them cannot be loaded.
     """
+    if ajet.enable_swarm_mode:  # clients bring both
+        return None, None
     settings, named = ajet.task_judge, ajet.rollout.user_workflow
     judge = None
     if named is None or settings.judge_type != "customized_protocol" or is_named(settings):

@@ -32,6 +32,7 @@ def violations(ajet: Ajet) -> tuple[Violation, ...]:
         *_companions(ajet),
         *_correction(ajet),
         *_batches(ajet),
+        *_swarm(ajet),
         *_shared_sequences(ajet),
     )
 
@@ -97,8 +98,25 @@ def _lengths(ajet: Ajet) -> Iterator[Violation]:
         yield Violation("ajet.rollout.gamma", "has one legal value, 1.0.", "Write 1.0 or leave it out.")
 
 
+def _swarm(ajet: Ajet) -> Iterator[Violation]:
+    if not ajet.enable_swarm_mode:
+        return
+    common = ajet.trainer_common
+    clients, leave = "cannot be used where clients run the episodes.", "Leave it out."
+    if ajet.backbone not in ("local", "verl"):
+        yield Violation("ajet.backbone", clients, "Write local or verl.")
+    if common.one_step_off_policy:
+        yield Violation("ajet.trainer_common.one_step_off_policy", clients, leave)
+    if common.mini_batch_of == "group":
+        yield Violation("ajet.trainer_common.mini_batch_of", clients, "Write sequence.")
+    if common.algorithm.adv_estimator == "remax":
+        yield Violation("ajet.trainer_common.algorithm.adv_estimator", clients, "Write grpo.")
+
+
 def _tasks(ajet: Ajet) -> Iterator[Violation]:
     reader, trainer = ajet.task_reader, ajet.trainer_common
+    if ajet.enable_swarm_mode:
+        return
     if reader.type != "jsonl_dataset_file":
         return
     files = reader.jsonl_dataset_file

@@ -40,7 +40,7 @@ class Ajet(
     but={
         "name or output folder of the run": "project_name experiment_name experiment_dir",
         "algorithm": "backbone opd",
-        "how the training runs": "swarm_mode_sample_collection_max_cached_episodes",
+        "how the training runs": "swarm_mode_sample_collection_max_cached_episodes swarm_mode_late_episodes",
         "amount of training": "execute_test",
         "code that would be loaded": "execute_testing_lambda companions",
         "model": "teacher_model",
@@ -73,7 +73,7 @@ class Ajet(
     lora: Lora = section(Lora, "Low-rank adapters instead of full training.")
     enable_interchange_server: bool = key(False, "Serve the endpoint that agents talk to.")
     enable_experimental_interchange_server: bool = key(False, "Older name of `enable_interchange_server`.")
-    enable_swarm_mode: bool = key(False, "Let remote clients run the episodes.")
+    enable_swarm_mode: bool = key(False, "Clients run the episodes; set by the swarm server.")
     interchange_server: InterchangeServer = section(InterchangeServer, "The endpoint that agents talk to.")
     swarm_mode_sample_collection_method: Literal[
         "rollout_until_finish_enough_tasks",
@@ -83,6 +83,11 @@ class Ajet(
         "rollout_until_all_clients_agree_sync_weight",
     ] = key("rollout_until_finish_enough_tasks", "When a batch is complete.")
     swarm_mode_sample_collection_max_cached_episodes: int = key(9999, "Most episodes kept.", gt=0)
+    swarm_mode_late_episodes: Literal["drain", "keep", "refuse"] = key(
+        "drain",
+        "Episodes that run when a batch is complete: it waits for them, they go into the next batch, or they "
+        "are taken away.",
+    )
     task_runner: TaskRunner = section(TaskRunner, "How workflows are executed.")
     companions: list[Companion] = section(
         list, "Programs that run beside it: command, ready_pattern, health_url, starts_in_s, max_restarts."
@@ -115,6 +120,10 @@ class Ajet(
             _set_if_unset(trainer, "device", "cuda")
             if trainer.device == "cpu":
                 _set_if_unset(trainer, "n_gpus_per_node", 1)
+        if self.enable_swarm_mode:
+            _set_if_unset(rollout, "deterministic", False)  # nobody knows who asks next
+            for name, value in (("val_before_train", False), ("val_only", False), ("test_freq", -1)):
+                _set(trainer, name, value)  # clients evaluate, with episodes of their own
         if self.backbone == "trinity":
             _set_if_unset(trainer, "model_dtype", "bf16")
         else:

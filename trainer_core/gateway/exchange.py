@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import orjson
 
 from trainer_core.gateway.ask import GatewayError, episode_ended
 from trainer_core.gateway.dialects.dialect import Dialect, event
+
+if TYPE_CHECKING:
+    import httpx
 
 _LARGEST_BODY = 64 * 2**20
 _BODY_S = 60.0
@@ -25,15 +29,21 @@ class Exchange:
 
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any, dialect: type[Dialect]) -> None:
         self.dialect = dialect
+        self.query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
         self._headers: dict[bytes, bytes] = dict(scope["headers"])
         self._receive = receive
         self._send = send
-        self._raw = b""
+        self.raw = b""
+        """The body as it came, once it has been read."""
         self._is_stream = False
 
     def api_key(self) -> str:
         header = self._headers.get(b"x-api-key") or self._headers.get(b"authorization", b"")
         return header.decode("latin-1").removeprefix("Bearer ").strip()
+
+    def header(self, name: bytes) -> bytes | None:
+        """A header of the request; its name in small letters."""
+        return self._headers.get(name)
 
     def is_repeated(self) -> bool:
         """True if the client's SDK says that it has sent this before."""
@@ -41,10 +51,10 @@ class Exchange:
 
     def name(self, path: str) -> bytes:
         """What makes two requests the same one."""
-        key = self._headers.get(b"idempotency-key") or self._raw
+        key = self._headers.get(b"idempotency-key") or self.raw
         return hashlib.blake2b(path.encode() + self.api_key().encode() + key, digest_size=16).digest()
 
-    async def body(self) -> dict[str, Any]:
+    async def body(self, *, may_be_empty: bool = False) -> dict[str, Any]:
         """The body as an object.
 
         Raises:
@@ -65,9 +75,11 @@ class Exchange:
                         break
         except TimeoutError:
             raise GatewayError(408, f"the body did not come within {_BODY_S:.0f} s", code="timeout") from None
-        self._raw = bytes(raw)
+        self.raw = bytes(raw)
+        if may_be_empty and not self.raw:
+            return {}
         try:
-            body = orjson.loads(self._raw)
+            body = orjson.loads(self.raw)
         except ValueError as error:
             raise GatewayError(400, f"the body is not JSON: {error}", code="invalid_json") from None
         if not isinstance(body, dict):
@@ -124,3 +136,12 @@ class Exchange:
             await self.more(event(body), last=True)
             return
         await self.whole(body, {}, error.status)
+
+    async def relay(self, answer: httpx.Response) -> None:
+        """Send what another server answers, as it comes."""
+        kept = ("content-type", "retry-after", "x-ajet-sampling", "x-ajet-unmet")
+        headers = {name: answer.headers[name] for name in kept if name in answer.headers}
+        await self.begin(answer.status_code, headers)
+        async for part in answer.aiter_bytes():
+            await self.more(part)
+        await self.more(b"", last=True)

@@ -18,8 +18,9 @@ _DIGITS = 32
 class Keys(Generic[Owner]):
     """Which key belongs to whom."""
 
-    def __init__(self, lifetime_s: float) -> None:
-        self._secret = secrets.token_bytes(32)
+    def __init__(self, lifetime_s: float, secret: bytes | None = None) -> None:
+        """`secret`: that of the keys which an earlier process has issued."""
+        self._secret = secret or secrets.token_bytes(32)
         self._lifetime_s = lifetime_s
         self._owners: dict[str, tuple[Owner, float]] = {}
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from trainer_core.engine.protocols import InferenceEngine
@@ -44,6 +45,7 @@ class Gateway:
         max_model_len: int,
         host: str = "127.0.0.1",
         port: int = 0,
+        socket_path: Path | None = None,
         key_lifetime_s: float = 86_400.0,
     ) -> None:
         """
@@ -51,6 +53,7 @@ class Gateway:
             model: the name that clients send.
             max_model_len: prompt and answer together, in tokens.
             port: 0 takes any that is free.
+            socket_path: listen on this Unix socket instead.
             key_lifetime_s: after which an api_key is refused, whatever became of its episode.
         """
         self.model = model
@@ -59,6 +62,7 @@ class Gateway:
         self._max_model_len = max_model_len
         self._keys: Keys[tuple[OpenEpisode, str]] = Keys(key_lifetime_s)
         self._address = host, port
+        self._socket_path = socket_path
         self._counts: Counter[tuple[str, str]] = Counter()
         self.base_url = ""
         """`http://host:port`, once the context is open; OpenAI's SDKs want `/v1` after it."""
@@ -73,15 +77,7 @@ class Gateway:
         """
         import uvicorn
 
-        listening = socket.socket()
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(self._address)
-        except OSError as error:
-            host, port = self._address
-            raise TrainingError(f"the gateway cannot listen at {host}:{port}: {error.strerror}") from error
-        host, port = listening.getsockname()[:2]
-        self.base_url = f"http://{host}:{port}"
+        listening = self._listening()
         config = uvicorn.Config(
             self._serve,
             interface="asgi3",
@@ -103,6 +99,19 @@ class Gateway:
                 raise TrainingError("the gateway did not start")
             time.sleep(0.005)
         return self
+
+    def _listening(self) -> socket.socket:
+        place: str | tuple[str, int] = self._address if self._socket_path is None else str(self._socket_path)
+        listening = socket.socket(socket.AF_INET if self._socket_path is None else socket.AF_UNIX)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(place)
+        except OSError as error:
+            shown = place if isinstance(place, str) else "{}:{}".format(*place)
+            raise TrainingError(f"the gateway cannot listen at {shown}: {error.strerror}") from error
+        if self._socket_path is None:
+            self.base_url = "http://{}:{}".format(*listening.getsockname()[:2])
+        return listening
 
     def __exit__(self, *_: object) -> None:
         """Stop the server; what is being answered is cut off."""
@@ -230,10 +239,7 @@ async def _forward(exchange: Exchange, other: OtherModel, path: str, body: Mappi
             httpx.AsyncClient(timeout=_OTHER_S) as client,
             client.stream("POST", url, json={**body, "model": other.model}, headers=headers) as answer,
         ):
-            await exchange.begin(answer.status_code, {"content-type": answer.headers.get("content-type", "")})
-            async for part in answer.aiter_bytes():
-                await exchange.more(part)
-            await exchange.more(b"", last=True)
+            await exchange.relay(answer)
     except httpx.HTTPError as error:
         message = f"the other model at {other.base_url} failed: {type(error).__name__}: {error}"
         raise GatewayError(502, message, code="other_model_failed") from error

@@ -20,6 +20,8 @@ class Tries:
     seed: int
     is_training: bool = True
     """False: agents may sample otherwise than `sampling`."""
+    step: int = 0
+    """The training step they are for."""
 
 
 class Rollout(Protocol):

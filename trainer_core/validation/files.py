@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ class ValidationFiles:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         if self._table is not None:
             values = result.metrics()
-            cells = [str(result.step), *(_cell(values[f"val/{column}"]) for column in self._columns[1:])]
+            found = (values.get(f"val/{column}", nan) for column in self._columns[1:])
+            cells = [str(result.step), *map(_cell, found)]
             self._rows[result.step] = _line(cells)
             head = [_line(self._columns), _line(["---:"] * len(self._columns))]
             lines = [*head, *(self._rows[step] for step in sorted(self._rows))]

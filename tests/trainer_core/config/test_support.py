@@ -27,7 +27,6 @@ def test_a_plain_config_has_nothing_to_report() -> None:
 @pytest.mark.parametrize(
     ("key", "ajet"),
     [
-        ("enable_swarm_mode", {"enable_swarm_mode": True}),
         ("opd", {"opd": {"anything": 1}}),
         (
             "task_reader.type",

@@ -104,7 +104,6 @@ def test_raw_keys_come_on_top_but_have_one_name_only() -> None:
         ("trainer_common.model_dtype", {"trainer_common": {"model_dtype": "fp32"}}),
         ("lora.lora_rank", {"lora": {"lora_rank": 8}}),
         ("rollout.inference", {"rollout": {"inference": "transformers"}}),
-        ("enable_swarm_mode", {"enable_swarm_mode": True}),
     ],
 )
 def test_what_trinity_would_compute_otherwise_is_refused_by_name(key: str, ajet: dict[str, Any]) -> None:

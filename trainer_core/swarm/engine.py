@@ -1,0 +1,296 @@
+"""The engine behind a swarm server: one training at a time, and the batches that it is given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sqlite3
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from trainer_core.config.load import load_config, resolved_yaml
+from trainer_core.config.problems import ConfigError
+from trainer_core.config.schema import Ajet
+from trainer_core.swarm import ledger as rows
+from trainer_core.swarm.book import Book, RefusedError, Rules
+from trainer_core.swarm.ledger import Ledger
+from trainer_core.swarm.states import Event, State
+from trainer_core.swarm.training import Launch, Training, launch
+from trainer_core.swarm.wire import CAPABILITIES
+from trainer_core.tracking.atomic import write_atomically
+
+_log = logging.getLogger(__name__)
+_GRACE_S = 60.0
+_AGAIN_S = 1.0
+_LOOKS_S = 0.05
+_SWARM = "ajet.enable_swarm_mode=true"
+
+
+class Engine:
+    """Starts the training, follows what it does, hands it batches."""
+
+    def __init__(self, book: Book, ledger: Ledger, folder: Path, changed: Callable[[], None]) -> None:
+        """`folder`: for the config. `changed`: told when something may have become possible."""
+        self._book, self._ledger, self._folder, self._changed = book, ledger, folder, changed
+        self.training: Training | None = None
+        self.run = ""
+        """Name of the training's folder in the ledger."""
+        self.experiment_dir = ""
+        self._following: asyncio.Task[None] | None = None
+        self._sealing: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._delivered = self._saved = 0
+
+    @property
+    def _config(self) -> Path:
+        return self._folder / "config.yaml"
+
+    # --- commands -------------------------------------------------------------------------------------
+
+    async def configure(self, text: str) -> dict[str, Any]:
+        """Take a config for the next start; says what it did.
+
+        Raises:
+            RefusedError: the engine is not offline, or the config is wrong.
+        """
+        self._must_be_offline("a config is taken")
+        draft = self._folder / "draft" / "swarm.yaml"
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(draft, text)
+        try:
+            loaded = await asyncio.to_thread(load_config, draft, now=datetime.now(), overrides=[_SWARM])
+        except ConfigError as error:
+            told = "; ".join(str(problem).replace(str(draft), "the config") for problem in error.problems)
+            raise RefusedError(400, "bad_config", told) from error
+        self._must_be_offline("a config is taken")
+        resolved = resolved_yaml(loaded.config)
+        is_new = not self._config.is_file() or self._config.read_text(encoding="utf-8") != resolved
+        write_atomically(self._config, resolved)
+        self._note_place(loaded.config.ajet)
+        told = "the config is taken" if is_new else "this is the config already"
+        warnings = [str(warning) for warning in loaded.warnings]
+        return {
+            "changed": is_new,
+            "detail": told,
+            "experiment_dir": self.experiment_dir,
+            "warnings": warnings,
+        }
+
+    async def start(self) -> dict[str, Any]:
+        """Start the training, unless it runs; says what it did.
+
+        Raises:
+            RefusedError: there is no config.
+        """
+        if self._book.state is not State.OFFLINE:
+            pid = self.training.launch.pid if self.training is not None else None
+            return {"started": False, "pid": pid, "detail": f"it runs already: {self._book.state}"}
+        if not self._config.is_file():
+            raise RefusedError(400, "no_config", "there is no config yet: send one with sync_train_config")
+        self._book.happened(Event.START)
+        self._changed()
+        try:
+            if self._ending is not None:
+                await asyncio.shield(self._ending)
+            ajet = self._read_config()
+            self.run = _run_of(Path(self.experiment_dir))
+            console = Path(self.experiment_dir, "console.log")
+            launched = await asyncio.to_thread(launch, self._config, console, self.run)
+            self._follow(launched, ajet)
+            await self._ledger.do(rows.note("training", launched.as_text()))
+        except (OSError, ConfigError, sqlite3.Error) as error:
+            await self._over(Event.CRASHED, f"the training could not be started: {error}")
+            raise RefusedError(500, "not_started", f"the training could not be started: {error}") from error
+        return {"started": True, "pid": launched.pid, "detail": "the training has been started"}
+
+    async def stop(self) -> None:
+        """End the training, with time to save a checkpoint, and forget the episodes that run."""
+        if self._book.state is not State.OFFLINE:
+            await self._over(Event.STOP, "stopped by a client")
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
+
+    async def reopen(self) -> None:
+        """Find the training again that an earlier server has started."""
+        if self._config.is_file():
+            with suppress(ConfigError):
+                self._note_place(self._read_config())
+        noted = await self._ledger.do(rows.noted("training"))
+        if noted is None:
+            return
+        launched = Launch(**json.loads(noted))
+        self.run = launched.run
+        self._book.happened(Event.START, "finding the training again")
+        self._follow(launched, self._read_config())
+
+    async def close(self) -> None:
+        """The server ends, and the training with it."""
+        await self.stop()
+
+    # --- what the training does -----------------------------------------------------------------------
+
+    def _follow(self, launched: Launch, ajet: Ajet) -> None:
+        self._book.rules = Rules(
+            ajet.swarm_mode_sample_collection_method,
+            ajet.data.train_batch_size,
+            ajet.rollout.num_repeat,
+            ajet.rollout.max_env_worker,
+            ajet.swarm_mode_sample_collection_max_cached_episodes,
+            ajet.swarm_mode_late_episodes,
+        )
+        self._delivered = self._saved = 0
+        self.training = Training(launched)
+        self._following = asyncio.create_task(self._watch(self.training))
+
+    async def _watch(self, training: Training) -> None:
+        seen = -1
+        try:
+            while (phase := await training.phase(seen)) is not None:
+                if seen == phase["number"]:
+                    await asyncio.sleep(_LOOKS_S)  # it is ending
+                seen = phase["number"]
+                await self._take(phase)
+                self._changed()
+            words, status = training.last_words(), await asyncio.to_thread(training.exit_status)
+            is_done = status == 0 or (status is None and words.startswith("[ajet] done"))
+            event = Event.ENDED if is_done else Event.CRASHED
+            told = "the training has done all its steps" if event is Event.ENDED else "the training has died"
+            detail = f"{told}: {words} (see {training.launch.console})"
+        except Exception as error:  # noqa: BLE001 - never a state that nobody leaves
+            _log.exception("following the training failed")
+            event, detail = Event.CRASHED, f"the server cannot follow it: {type(error).__name__}: {error}"
+        self._following = None
+        await self._over(event, detail)
+
+    async def _take(self, phase: Mapping[str, Any]) -> None:
+        """Follow a phase of the training."""
+        name, step, book = phase["name"], phase["step"], self._book
+        if phase["saved"] > self._saved:
+            await self._ledger.do(rows.prune(self.run, self._saved, phase["saved"]))
+            self._saved = phase["saved"]
+        if book.state is State.WEIGHT_EXPORTING and name != "save_checkpoint":
+            book.happened(Event.EXPORTED)
+        if name == "save_checkpoint" and book.state is State.WEIGHT_SYNCING:
+            book.happened(Event.EXPORTING)
+        elif name == "collecting" and step > self._delivered:
+            if await self._ledger.do(rows.is_sealed(self.run, step)):
+                await self._deliver(step)  # it has learned from this before, and was lost
+                book.told(f"learning again from the batch of step {step}")
+                return
+            book.collect(step, await self._ledger.do(rows.waiting(self.run, step - 1)))
+            book.happened(Event.COLLECTING)
+        elif name != "collecting":
+            book.told(name)
+
+    def advance(self) -> None:
+        """Complete the batch if it is enough, and hand it over when nothing keeps it any more."""
+        book = self._book
+        if book.state is State.ROLLING and book.is_enough():
+            book.happened(Event.ENOUGH)
+            if book.rules.late == "refuse":
+                for claimed in [one for one in book.claims.values() if one.ending is None]:
+                    book.abort(claimed, "late")
+        is_drained = not book.claims or book.rules.late == "keep"
+        if book.state is State.ROLLING_POST and is_drained and self._sealing is None:
+            self._sealing = asyncio.create_task(self._seal())
+
+    async def _seal(self) -> None:
+        book, step, names = self._book, self._book.step, self._book.uuids()
+        try:
+            while True:
+                try:
+                    await self._ledger.do(rows.seal(self.run, step, names))
+                    break
+                except sqlite3.Error as error:
+                    book.told(f"the batch cannot be written down, and is tried again: {error}")
+                    await asyncio.sleep(_AGAIN_S)
+            book.sealed()
+            book.happened(Event.DRAINED)
+            with suppress(httpx.HTTPError):  # it has died: that is noticed elsewhere
+                await self._deliver(step)
+        finally:
+            self._sealing = None
+        self._changed()
+
+    async def _deliver(self, step: int) -> None:
+        self._delivered = step
+        await self.ask("batch", {"ledger": str(self._ledger.path.absolute()), "run": self.run, "step": step})
+
+    async def _over(self, event: Event, detail: str) -> None:
+        """There is no training any more, or soon."""
+        for task in (self._following, self._sealing):
+            if task is not None:
+                task.cancel()
+        self._following = self._sealing = None
+        training, self.training = self.training, None
+        self._book.happened(event, detail)
+        self._changed()
+        self._ending = asyncio.create_task(self._end(training))
+        if event is not Event.STOP:
+            await self._ending
+
+    async def _end(self, training: Training | None) -> None:
+        if training is not None:
+            await training.stop(_GRACE_S)
+            await training.close()
+        with suppress(sqlite3.Error):
+            await self._ledger.do(rows.note("training", None))
+
+    # --- what others ask ------------------------------------------------------------------------------
+
+    async def ask(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
+        """What the training answers.
+
+        Raises:
+            httpx.HTTPError: it does not, or there is none.
+        """
+        if self.training is None:
+            raise httpx.ConnectError("there is no training")
+        return await self.training.ask(path, body)
+
+    def status(self) -> dict[str, Any]:
+        """The answer to `/get_engine_status`."""
+        book, detail = self._book, self._book.detail
+        if book.state is State.BOOTING and not detail and self.training is not None:
+            detail = self.training.last_words()
+        return {
+            "engine_status": book.state,
+            "engine_status_detail": detail,
+            "global_step": max(0, book.step - 1),
+            "number": book.number,
+            "version": 1,
+            "capabilities": CAPABILITIES,
+            "pid": os.getpid(),
+        }
+
+    def tail(self, lines: int) -> list[str]:
+        """The end of what the training printed."""
+        return self.training.tail(lines) if self.training is not None else []
+
+    def _must_be_offline(self, what: str) -> None:
+        if self._book.state is not State.OFFLINE:
+            message = f"{what} only while the engine is offline; it is {self._book.state}. Call stop_engine"
+            raise RefusedError(400, "not_offline", message)
+
+    def _note_place(self, ajet: Ajet) -> None:
+        self.experiment_dir = str(Path(ajet.experiment_dir).absolute())
+
+    def _read_config(self) -> Ajet:
+        return load_config(self._config, now=datetime.now()).config.ajet
+
+
+def _run_of(folder: Path) -> str:
+    """The name of a training's folder in the ledger; it goes with the folder."""
+    path = folder / "swarm_run"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, uuid.uuid4().hex)
+    return path.read_text(encoding="utf-8").strip()

@@ -1,0 +1,457 @@
+"""The swarm server: HTTP in, the book and the ledger behind it, a training beside it.
+
+One event loop. What a client is told has happened is on the disk before it is told; what it waits for wakes
+it at once, where it asks with a long poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TypeVar
+
+import httpx
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from trainer_core.gateway.ask import GatewayError
+from trainer_core.gateway.dialects import DIALECTS, Chat, Dialect
+from trainer_core.gateway.exchange import ClientGoneError, Exchange
+from trainer_core.gateway.keys import Keys
+from trainer_core.swarm import ledger as rows
+from trainer_core.swarm import wire
+from trainer_core.swarm.book import Book, Claimed, RefusedError
+from trainer_core.swarm.engine import Engine
+from trainer_core.swarm.ledger import Finished, Ledger
+from trainer_core.swarm.states import State
+
+_log = logging.getLogger(__name__)
+_MOST_WAITING = 4_096
+_LOOKS_S = 0.25
+_KEY_LIFETIME_S = 7 * 86_400.0
+Body = TypeVar("Body", bound=BaseModel)
+Handler = Callable[[Exchange], Awaitable[tuple[int, Mapping[str, Any]]]]
+
+
+class _Wire(Dialect):
+    """The form of errors outside the model's own protocols."""
+
+    @staticmethod
+    def error(failed: GatewayError) -> dict[str, Any]:
+        told = {"error": failed.message, "fail_cause": failed.message, "failure_reason": failed.message}
+        return {"success": False, "code": failed.code, **told}
+
+
+class SwarmServer:
+    """An ASGI application."""
+
+    def __init__(self, ledger: Ledger, folder: Path, *, secret: bytes, token: str | None) -> None:
+        """
+        Args:
+            folder: where the server keeps the config that clients send.
+            secret: of the keys for the model; the same again after a restart.
+            token: what a request has to carry; None: nothing.
+        """
+        self._keys: Keys[Claimed] = Keys(_KEY_LIFETIME_S, secret)
+        self.book = Book(time.monotonic, self._released)
+        self._ledger, self._token = ledger, token
+        self.base_url = ""
+        """What clients are given to call the model at, without /v1; empty: the address they ask at."""
+        self.engine = Engine(self.book, ledger, folder, self._changed)
+        self._waiting: deque[tuple[wire.Claim, asyncio.Future[Claimed | None]]] = deque()
+        self._seen: set[asyncio.Future[None]] = set()
+        self._shown = 0
+        self._ending: dict[tuple[str, ...], asyncio.Task[tuple[int, Mapping[str, Any]]]] = {}
+        self._dropping: set[asyncio.Task[None]] = set()
+        self._handlers: dict[tuple[str, str], Handler] = {
+            ("GET", "/health"): self._health,
+            ("GET", "/get_engine_status"): self._status,
+            ("GET", "/get_current_batch_rollout_pool_information"): self._pool,
+            ("GET", "/get_server_experiment_dir"): self._experiment_dir,
+            ("GET", "/get_log_tail"): self._log_tail,
+            ("POST", "/sync_train_config"): self._sync_train_config,
+            ("POST", "/start_engine"): self._start_engine,
+            ("POST", "/stop_engine"): self._stop_engine,
+            ("POST", "/claim_episode"): self._claim,
+            ("POST", "/end_episode"): self._end,
+            ("POST", "/abort_episode"): self._abort,
+            ("POST", "/can_continue_episode"): self._can_continue,
+            ("POST", "/is_episode_claimed"): self._is_claimed,
+            ("POST", "/get_episode_buffer"): self._buffer,
+            ("POST", "/agree_sync_weight"): self._agree,
+        }
+
+    async def watch(self) -> None:
+        """Take away what is idle, for ever."""
+        while True:
+            await asyncio.sleep(_LOOKS_S)
+            if self.book.expired():
+                self._changed()
+
+    # --- HTTP -----------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        """The ASGI application."""
+        if scope["type"] != "http":
+            return
+        path = scope["path"].rstrip("/") or "/"
+        is_call = path.startswith("/v1/")
+        exchange = Exchange(scope, receive, send, DIALECTS.get(path, Chat) if is_call else _Wire)
+        try:
+            if is_call:
+                await self._call(scope["method"], path, exchange)
+                return
+            handler = self._handlers.get((scope["method"], path))
+            if handler is None:
+                raise GatewayError(404, f"there is no {scope['method']} {path}", code="not_found")
+            if path != "/health":
+                self._check_token(exchange)
+            status, answer = await handler(exchange)
+            await exchange.whole(answer, {"retry-after": "1"} if status == 429 else {}, status)
+        except GatewayError as error:
+            await exchange.fail(error)
+        except RefusedError as error:
+            await exchange.fail(GatewayError(error.status, str(error), code=error.code))
+        except ClientGoneError:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            _log.exception("a request to %s failed", path)
+            told = f"{type(error).__name__}: {error}"
+            await exchange.fail(GatewayError(500, told, code="unexpected"))
+
+    def _check_token(self, exchange: Exchange) -> None:
+        if self._token is None:
+            return
+        if not hmac.compare_digest(exchange.api_key().encode(), self._token.encode()):
+            message = "this server wants its token: send `Authorization: Bearer TOKEN` (AJET_SWARM_TOKEN)"
+            raise GatewayError(401, message, code="wrong_token")
+
+    async def _read(self, exchange: Exchange, form: type[Body]) -> Body:
+        body = await exchange.body(may_be_empty=True)
+        try:
+            return form.model_validate(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"{place}: {first['msg']}; it is {first['input']!r:.200}"
+            raise GatewayError(400, message, code="invalid_request") from error
+
+    # --- what is asked of the engine ------------------------------------------------------------------
+
+    async def _health(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        return 200, {"status": "ok"}
+
+    async def _status(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        """With `wait_s` and the `number` last `seen`: as soon as there is another."""
+        await exchange.body(may_be_empty=True)
+        wait_s = min(float(exchange.query.get("wait_s", 0)), wire.LONGEST_WAIT_S)
+        if wait_s > 0 and exchange.query.get("seen") == str(self.book.number):
+            change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._seen.add(change)
+            try:
+                with suppress(TimeoutError):
+                    await exchange.unless_gone(asyncio.wait_for(change, wait_s))
+            finally:
+                self._seen.discard(change)
+        return 200, self.engine.status()
+
+    async def _pool(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        return 200, self.book.pool()
+
+    async def _experiment_dir(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        return 200, {"experiment_dir": self.engine.experiment_dir}
+
+    async def _log_tail(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        return 200, {"lines": self.engine.tail(min(int(exchange.query.get("lines", 20)), 1000))}
+
+    async def _sync_train_config(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        asked = await self._read(exchange, wire.TrainConfig)
+        return 200, {"success": True, **await self.engine.configure(asked.yaml_as_string)}
+
+    async def _start_engine(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        await self._read(exchange, wire.Nothing)
+        return 200, {"success": True, **await self.engine.start()}
+
+    async def _stop_engine(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        await self._read(exchange, wire.Nothing)
+        await self.engine.stop()
+        return 200, {"success": True, "failure_reason": ""}
+
+    # --- episodes -------------------------------------------------------------------------------------
+
+    async def _claim(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        ask = await self._read(exchange, wire.Claim)
+        claimed = None
+        if self.book.why_not(ask) is None and not self._waiting:
+            claimed = self.book.claim(ask)
+        elif ask.wait_s:
+            if len(self._waiting) >= _MOST_WAITING:
+                message = f"{_MOST_WAITING} requests wait for an episode already"
+                return 429, {"success": False, "code": "too_many_waiting", "fail_cause": message}
+            claimed = await self._wait_for_episode(exchange, ask)
+        if claimed is None:
+            cause = self.book.why_not(ask) or "others wait for an episode. No available episodes to claim."
+            answer = {"client_uuid": ask.client_uuid, "episode_uuid": "", "openai_base_url": ""}
+            return 200, {"success": False, "fail_cause": cause, "openai_api_key": "", **answer}
+        claimed.key = self._keys.issue(claimed)
+        host = (exchange.header(b"host") or b"").decode("latin-1")
+        return 200, {
+            "success": True,
+            "client_uuid": claimed.client,
+            "episode_uuid": claimed.uuid,
+            "openai_base_url": f"{self.base_url or f'http://{host}'}/v1",
+            "openai_api_key": claimed.key,
+            "weight_version": claimed.version,
+            "fail_cause": "",
+        }
+
+    async def _wait_for_episode(self, exchange: Exchange, ask: wire.Claim) -> Claimed | None:
+        given: asyncio.Future[Claimed | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((ask, given))
+        try:
+            claimed: Claimed | None = await exchange.unless_gone(asyncio.wait_for(given, ask.wait_s))
+            return claimed
+        except TimeoutError:
+            return None
+        except ClientGoneError:
+            if given.done() and not given.cancelled() and (claimed := given.result()) is not None:
+                self.book.abort(claimed)  # it was given, and nobody took it
+                self._changed()
+            raise
+
+    def _give(self) -> None:
+        """Give episodes to who waits, in their order."""
+        if self.book.state is not State.ROLLING:
+            return
+        kept = []
+        while self._waiting and len(self.book.claims) < self.book.rules.most_open:
+            ask, given = self._waiting.popleft()
+            if given.done():
+                continue
+            if self.book.why_not(ask) is None:
+                given.set_result(self.book.claim(ask))
+            else:
+                kept.append((ask, given))  # it has its share
+        self._waiting.extendleft(reversed(kept))
+
+    def _changed(self) -> None:
+        """Something may have become possible."""
+        self.engine.advance()
+        self._give()
+        if self._shown == self.book.number:
+            return
+        self._shown = self.book.number
+        while self._seen:
+            change = self._seen.pop()
+            if not change.done():
+                change.set_result(None)
+
+    async def _end(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        ended = await self._read(exchange, wire.Ended)
+        name = ended.episode_uuid, ended.client_uuid, _digest(ended)
+        if (under_way := self._ending.get(name)) is None:
+            under_way = self._ending[name] = asyncio.create_task(self._end_once(ended, name[-1]))
+            under_way.add_done_callback(lambda _: self._ending.pop(name, None))
+        return await asyncio.shield(under_way)
+
+    async def _end_once(self, ended: wire.Ended, digest: str) -> tuple[int, Mapping[str, Any]]:
+        """Write an end down, then say so. Sent again, it is answered again."""
+        if ended.episode_uuid not in self.book.claims:
+            before = await self._ledger.do(rows.known(ended.episode_uuid))
+            if before is not None and before.client == ended.client_uuid:
+                if before.digest != digest:
+                    message = f"episode {before.uuid} was ended already, with another report"
+                    raise RefusedError(409, "ended_otherwise", message)
+                return 200, _taken(before)
+        claimed = self.book.held(ended.episode_uuid, ended.client_uuid)
+        self.book.may_end()
+        if claimed.ending is not None:
+            raise RefusedError(409, "ended_otherwise", f"episode {claimed.uuid} is being ended already")
+        task_id, reward = _checked(ended)
+        claimed.ending, claimed.task_id = digest, task_id
+        try:
+            if claimed.payload is None:
+                claimed.payload, claimed.recorded = await self._recorded(claimed, ended, task_id, reward)
+            finished = Finished(
+                claimed.uuid,
+                self.engine.run,
+                claimed.kind,
+                claimed.client,
+                task_id,
+                reward,
+                claimed.version,
+                claimed.recorded,
+                digest,
+                payload=claimed.payload,
+            )
+            if claimed.uuid not in self.book.claims:  # the training has died meanwhile
+                self.book.held(claimed.uuid, claimed.client)
+            await self._ledger.do(rows.add(finished))
+        except sqlite3.Error as error:
+            message = f"the reward could not be written down ({error}); send it again"
+            raise RefusedError(507, "not_durable", message) from error
+        except httpx.HTTPError as error:
+            message = f"the training does not answer ({error}); send it again, or begin another episode"
+            raise RefusedError(503, "no_training", message) from error
+        finally:
+            claimed.ending = None
+        self.book.end(claimed, finished)
+        self._changed()
+        return 200, _taken(finished)
+
+    async def _recorded(
+        self, claimed: Claimed, ended: wire.Ended, task_id: str, reward: float
+    ) -> tuple[bytes, int]:
+        """What the training has of an episode, as `unpack` reads it, and how many calls that is."""
+        if not claimed.calls:
+            return b"", 0
+        output = ended.workflow_output.model_dump() | {"reward": reward}
+        task = {
+            "main_query": str(ended.task.get("main_query", "")),
+            "metadata": dict(ended.task.get("metadata") or {}),
+        }
+        asked = {"name": _name(claimed), "task_id": task_id, "task": task, "output": output}
+        answer = await self.engine.ask("close", asked)
+        return answer.content, int(answer.headers["x-ajet-calls"])
+
+    async def _abort(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        ended = await self._read(exchange, wire.Ended)
+        claimed = self.book.claims.get(ended.episode_uuid)
+        if claimed is not None and claimed.client == ended.client_uuid and claimed.ending is None:
+            self.book.abort(claimed)
+            self._changed()
+        return 200, {"success": True}
+
+    async def _can_continue(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        ask = await self._read(exchange, wire.OfEpisode)
+        claimed = self.book.claims.get(ask.episode_uuid)
+        return 200, {"can_continue": claimed is not None and claimed.client == ask.client_uuid}
+
+    async def _is_claimed(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        ask = await self._read(exchange, wire.OfEpisode)
+        is_claimed = ask.episode_uuid in self.book.claims
+        return 200, {"success": is_claimed, "failure_reason": "" if is_claimed else "it is not claimed"}
+
+    async def _buffer(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        await self._read(exchange, wire.Nothing)
+        now, at = time.monotonic(), time.time()
+        return 200, {
+            "buffer": [
+                {
+                    "episode_uuid": one.uuid,
+                    "episode_status": "claimed",
+                    "episode_type": one.kind,
+                    "openai_base_url": "",
+                    "openai_api_key": "",
+                    "client_uuid": one.client,
+                    "zmq_listen_result_addr": "",
+                    "latest_activity_timestamp": at - (now - one.active_at),
+                    "discard_episode_timeout": one.timeout,
+                    "llm_call_count": one.calls,
+                    "debug_log": [],
+                    "optional_task_id": one.task_id or None,
+                }
+                for one in self.book.claims.values()
+            ]
+        }
+
+    async def _agree(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        self.book.agree((await self._read(exchange, wire.OfClient)).client_uuid)
+        self._changed()
+        return 200, {"success": True}
+
+    # --- the model ------------------------------------------------------------------------------------
+
+    async def _call(self, method: str, path: str, exchange: Exchange) -> None:
+        """Hand a request to the training, and its answer back."""
+        claimed = None if method == "GET" else self._keys.owner(exchange.api_key())
+        if method != "GET":
+            await exchange.body()
+        if self.engine.training is None:
+            raise GatewayError(503, f"there is no model now: {self.book.state}", code="no_training")
+        name = "" if claimed is None else _name(claimed)
+        if claimed is not None:
+            claimed.in_flight += 1
+            self.book.active(claimed)
+        try:
+            await exchange.unless_gone(self._pass_on(method, path, name, exchange, claimed))
+        except httpx.HTTPError as error:
+            message = f"the training does not answer ({type(error).__name__})"
+            raise GatewayError(503, message, code="no_training") from error
+        finally:
+            if claimed is not None:
+                claimed.in_flight -= 1
+                self.book.active(claimed)
+
+    async def _pass_on(
+        self, method: str, path: str, name: str, exchange: Exchange, claimed: Claimed | None
+    ) -> None:
+        assert self.engine.training is not None
+        async with self.engine.training.call(method, path, name, exchange.raw) as answer:
+            if claimed is not None and answer.is_success and path in DIALECTS:
+                claimed.calls += 1
+            await exchange.relay(answer)
+
+    def _released(self, claimed: Claimed) -> None:
+        """An episode is nobody's any more: its key is revoked, what was recorded of it is forgotten."""
+        self._keys.revoke(claimed.key)
+        if claimed.payload is None and (claimed.calls or claimed.in_flight):
+            dropping = asyncio.get_running_loop().create_task(self._drop(claimed))
+            self._dropping.add(dropping)
+            dropping.add_done_callback(self._dropping.discard)
+
+    async def _drop(self, claimed: Claimed) -> None:
+        with suppress(httpx.HTTPError):
+            await self.engine.ask("drop", {"name": _name(claimed)})
+
+
+def _name(claimed: Claimed) -> str:
+    """Of an episode, for its training."""
+    return f"{claimed.kind}/{claimed.uuid}"
+
+
+def _taken(finished: Finished) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "success": True,
+        "weight_version": finished.version,
+        "recorded_calls": finished.calls,
+    }
+    if not finished.calls and finished.kind == "train":
+        told = "the model was not called with the key of this episode: there is nothing to train on"
+        answer["warning"] = told
+    return answer
+
+
+def _checked(ended: wire.Ended) -> tuple[str, float]:
+    """The task and the reward of a report.
+
+    Raises:
+        RefusedError: they cannot be used.
+    """
+    given, output = ended.workflow_output.metadata.get("task_id"), ended.workflow_output
+    if not ended.task_id.strip():
+        raise RefusedError(400, "no_task_id", "task_id is empty: episodes are compared within their task")
+    if given is not None and str(given) != ended.task_id:
+        message = f"metadata.task_id is {given!r}, and task_id is {ended.task_id!r}: they must be the same"
+        raise RefusedError(400, "task_id_differs", message)
+    rewards = output.reward if isinstance(output.reward, list) else [output.reward]
+    numbers = [reward for reward in rewards if reward is not None]
+    if not numbers:
+        message = "workflow_output.reward is missing: send a number, or abort the episode"
+        raise RefusedError(400, "no_reward", message)
+    return ended.task_id, fmean(numbers)
+
+
+def _digest(ended: wire.Ended) -> str:
+    told = [ended.task_id, ended.workflow_output.model_dump()]
+    text = orjson.dumps(told, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
