@@ -154,8 +154,9 @@ class Engine:
         seen = -1
         try:
             while (phase := await training.phase(seen)) is not None:
-                if seen == phase["number"]:
-                    await asyncio.sleep(_LOOKS_S)  # it is ending
+                if seen == phase["number"]:  # nothing new in half a minute, or it is ending
+                    await asyncio.sleep(_LOOKS_S)
+                    continue
                 seen = phase["number"]
                 await self._take(phase)
                 self._changed()
@@ -185,7 +186,7 @@ class Engine:
                 await self._deliver(step)  # it has learned from this before, and was lost
                 book.told(f"learning again from the batch of step {step}")
                 return
-            book.collect(step, await self._ledger.do(rows.waiting(self.run, step - 1)))
+            book.collect(step, await self._ledger.do(rows.waiting(self.run)))
             book.happened(Event.COLLECTING)
         elif name != "collecting":
             book.told(name)

@@ -149,11 +149,10 @@ def known(uuid: str) -> Work[Finished | None]:
     return lambda database: next(_found(database, "uuid = ?", uuid), None)
 
 
-def waiting(run: str, version: int) -> Work[list[Finished]]:
-    """Episodes to train on that are in no batch yet and were claimed at these weights or the ones before,
-    without payloads."""
-    where = "run = ? AND batch IS NULL AND kind = 'train' AND calls > 0 AND version >= ?"
-    return lambda database: list(_found(database, where, run, version - 1))
+def waiting(run: str) -> Work[list[Finished]]:
+    """Episodes to train on that are in no batch yet, without payloads."""
+    where = "run = ? AND batch IS NULL AND kind = 'train' AND calls > 0"
+    return lambda database: list(_found(database, where, run))
 
 
 def seal(run: str, batch: int, uuids: Iterable[str]) -> Work[None]:
@@ -210,8 +209,8 @@ def prune(run: str, after: int, saved: int) -> Work[None]:
     def work(database: sqlite3.Connection) -> None:
         update = "UPDATE finished SET payload = x'' WHERE run = ? AND batch > ? AND batch <= ?"
         database.execute(update, (run, after, saved))
-        update = "UPDATE finished SET payload = x'' WHERE run = ? AND batch IS NULL AND version < ?"
-        database.execute(update, (run, saved - 1))
+        update = "UPDATE finished SET payload = x'' WHERE run = ? AND batch IS NULL AND kind = 'eval'"
+        database.execute(f"{update} AND version < ?", (run, saved - 1))
 
     return work
 
