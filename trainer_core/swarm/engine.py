@@ -44,6 +44,8 @@ class Engine:
         self.run = ""
         """Name of the training's folder in the ledger."""
         self.experiment_dir = ""
+        self.outcome: Event | None = None
+        """How the last training ended."""
         self._following: asyncio.Task[None] | None = None
         self._sealing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -231,7 +233,7 @@ class Engine:
             if task is not None:
                 task.cancel()
         self._following = self._sealing = None
-        training, self.training = self.training, None
+        training, self.training, self.outcome = self.training, None, event
         self._book.happened(event, detail)
         self._changed()
         self._ending = asyncio.create_task(self._end(training))
