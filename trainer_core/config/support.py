@@ -186,7 +186,8 @@ def findings(config: Config) -> tuple[Finding, ...]:
         fix = "Type: pip install '.[trainer,verl]', or without a GPU: make cpu-stack; or use `local`."
         return (Finding("ajet.backbone", backbone, "refused", why, fix),)
     doubtful = () if backbone == "debug" else _numbers(config.ajet)
-    alone = () if config.ajet.rollout.user_workflow else _without_workflow(config)
+    is_played = config.ajet.rollout.user_workflow or config.ajet.enable_swarm_mode
+    alone = () if is_played else _without_workflow(config)
     return (*_from_table(config), *_start_model(config.ajet), *alone, *_by_device(config.ajet), *doubtful)
 
 
