@@ -44,9 +44,9 @@ def check_reward(reward: float, what: str) -> None:
 class Task:
     """One item of the data set."""
 
-    task_id: str
+    task_id: str = ""
     """Unique within its split."""
-    main_query: str
+    main_query: str = ""
     """What the user says to the model, before the chat template."""
     answer: str | None = None
     """The expected answer, for judges that compare; None where only a judge of the user's own can tell."""

@@ -193,7 +193,7 @@ class SwarmServer:
         claimed = None
         if self.book.why_not(ask) is None and not self._waiting:
             claimed = self.book.claim(ask)
-        elif ask.wait_s:
+        elif ask.wait_s and self.book.state is not State.OFFLINE:
             if len(self._waiting) >= _MOST_WAITING:
                 message = f"{_MOST_WAITING} requests wait for an episode already"
                 return 429, {"success": False, "code": "too_many_waiting", "fail_cause": message}
@@ -229,7 +229,12 @@ class SwarmServer:
             raise
 
     def _give(self) -> None:
-        """Give episodes to who waits, in their order."""
+        """Give episodes to who waits, in their order; none, where there will be none."""
+        if self.book.state is State.OFFLINE:
+            while self._waiting:
+                _, given = self._waiting.popleft()
+                if not given.done():
+                    given.set_result(None)
         if self.book.state is not State.ROLLING:
             return
         kept = []

@@ -1,0 +1,4 @@
+"""See `ajet`."""
+
+from trainer_core.types import Task as Task
+from trainer_core.workflow import WorkflowOutput as WorkflowOutput

@@ -1,0 +1,3 @@
+"""See `ajet`."""
+
+from trainer_core.tasks.router import RouterTaskReader as RouterTaskReader

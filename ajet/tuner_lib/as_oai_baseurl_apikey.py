@@ -1,0 +1,3 @@
+"""See `ajet`."""
+
+from trainer_core.swarm.episode import OpenaiBaseUrlAndApiKey as OpenaiBaseUrlAndApiKey

@@ -1,0 +1,5 @@
+"""See `ajet`."""
+
+from trainer_core.swarm.wire import Throttle as SwarmThrottlePolicy
+
+__all__ = ["SwarmThrottlePolicy"]
