@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -34,8 +35,8 @@ _ORPHAN_S = 60.0
 class FakeTraining:
     """Plays the part of `trainer_core.swarm.gate`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, steps: int | None) -> None:
+        self._folder, self._steps = folder, steps
         self._saved_at = folder / "saved_step"
         self.saved = int(self._saved_at.read_text()) if self._saved_at.is_file() else 0
         self.number, self.name, self.step = 0, "collecting", self.saved + 1
@@ -98,6 +99,8 @@ class FakeTraining:
             draft.rename(self._saved_at)
             self.saved = self.step
         await self._go_on("collecting", self.step + 1)
+        if self._steps is not None and self.step > self._steps:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     async def _go_on(self, name: str, step: int) -> None:
         async with self._changed:
@@ -115,10 +118,12 @@ class _Server(uvicorn.Server):
 
 def main() -> None:
     config = load_config(Path(sys.argv[2]), now=datetime.now()).config.ajet
-    app, socket = FakeTraining(Path(config.experiment_dir)), os.environ[SOCKET]
+    steps = config.trainer_common.total_training_steps
+    app, socket = FakeTraining(Path(config.experiment_dir), steps), os.environ[SOCKET]
     plain: Any = {"interface": "asgi3", "lifespan": "off", "log_level": "error", "access_log": False}
     server = _Server(uvicorn.Config(app, uds=socket, timeout_graceful_shutdown=1, **plain))
     server.run()
+    print("[ajet] done", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     OPENAI_BASE_URL=… OPENAI_API_KEY=… python agent.py QUESTION
 
-It knows nothing of training: it asks the model behind the address that it finds in its environment, and prints
-the answer. It could as well be written in another language.
+It knows nothing of training: it asks the model behind the address that it finds in its environment, and
+prints the answer. It could as well be written in another language.
 """
 
 import json

@@ -2,8 +2,8 @@
 
     AJET_SWARM_URL=… python client.py NUMBER OF
 
-Of OF clients each has every OF-th task. The first also evaluates, every tenth step, with episodes that are not
-trained on. They end when the training does.
+Of OF clients each has every OF-th task. The first also evaluates, every tenth step, with episodes that are
+not trained on. They end when the training does.
 """
 
 import json

@@ -122,6 +122,8 @@ class Ajet(
                 _set_if_unset(trainer, "n_gpus_per_node", 1)
         if self.enable_swarm_mode:
             _set_if_unset(rollout, "deterministic", False)  # nobody knows who asks next
+            if "type" not in self.task_reader.model_fields_set:  # a warm-up needs tasks
+                _set_if_unset(self.model.warmup, "enabled", False)
             for name, value in (("val_before_train", False), ("val_only", False), ("test_freq", -1)):
                 _set(trainer, name, value)  # clients evaluate, with episodes of their own
         if self.backbone == "trinity":

@@ -133,6 +133,9 @@ class Book:
         """
         self.state, self.since = follow(self.state, event), self._clock()
         self.told(detail)
+        if event is Event.START:
+            self.counts.clear()
+            self.curve.clear()
         if self.state is State.OFFLINE:
             self._forget()
 

@@ -23,7 +23,7 @@ from trainer_core.swarm import ledger as rows
 from trainer_core.swarm.book import Book, RefusedError, Rules
 from trainer_core.swarm.ledger import Ledger
 from trainer_core.swarm.states import Event, State
-from trainer_core.swarm.training import Launch, Training, launch
+from trainer_core.swarm.training import Launch, Training, launch, tail_of
 from trainer_core.swarm.wire import CAPABILITIES
 from trainer_core.tracking.atomic import write_atomically
 
@@ -275,8 +275,8 @@ class Engine:
         }
 
     def tail(self, lines: int) -> list[str]:
-        """The end of what the training printed."""
-        return self.training.tail(lines) if self.training is not None else []
+        """The end of what the training printed, also when it is over."""
+        return tail_of(Path(self.experiment_dir, "console.log"), lines)
 
     def _must_be_offline(self, what: str) -> None:
         if self._book.state is not State.OFFLINE:

@@ -153,7 +153,7 @@ class SwarmServer:
     async def _status(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
         """With `wait_s` and the `number` last `seen`: as soon as there is another."""
         await exchange.body(may_be_empty=True)
-        wait_s = min(float(exchange.query.get("wait_s", 0)), wire.LONGEST_WAIT_S)
+        wait_s = min(_number(exchange, "wait_s", 0.0), wire.LONGEST_WAIT_S)
         if wait_s > 0 and exchange.query.get("seen") == str(self.book.number):
             change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._seen.add(change)
@@ -171,7 +171,7 @@ class SwarmServer:
         return 200, {"experiment_dir": self.engine.experiment_dir}
 
     async def _log_tail(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
-        return 200, {"lines": self.engine.tail(min(int(exchange.query.get("lines", 20)), 1000))}
+        return 200, {"lines": self.engine.tail(int(min(_number(exchange, "lines", 20.0), 1000)))}
 
     async def _sync_train_config(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
         asked = await self._read(exchange, wire.TrainConfig)
@@ -417,6 +417,19 @@ class SwarmServer:
     async def _drop(self, claimed: Claimed) -> None:
         with suppress(httpx.HTTPError):
             await self.engine.ask("drop", {"name": _name(claimed)})
+
+
+def _number(exchange: Exchange, name: str, default: float) -> float:
+    """A number of the query.
+
+    Raises:
+        GatewayError: it is none.
+    """
+    try:
+        return max(0.0, float(exchange.query.get(name, default)))
+    except ValueError:
+        message = f"{name} is {exchange.query[name]!r}; write a number"
+        raise GatewayError(400, message, code="invalid_request") from None
 
 
 def _name(claimed: Claimed) -> str:

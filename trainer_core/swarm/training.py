@@ -28,6 +28,7 @@ SOCKET = "AJET_SWARM_SOCKET"
 """The environment variable that tells a training where it is asked."""
 _LOOKS_S = 0.05
 _TAIL_BYTES = 64 * 1024
+_LAST_LINES = 200
 _ANSWERS_S = 60.0
 
 
@@ -134,18 +135,9 @@ class Training:
 
     def last_words(self) -> str:
         """Its last line of an error, else its last line."""
-        lines = [line for line in self.tail(200) if line.strip()]
+        lines = [line for line in tail_of(Path(self.launch.console), _LAST_LINES) if line.strip()]
         errors = [line for line in lines if line.startswith("error:")]
         return (errors or lines or ["it printed nothing"])[-1]
-
-    def tail(self, lines: int) -> list[str]:
-        """The end of what it printed."""
-        try:
-            with Path(self.launch.console).open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-                return file.read().decode(errors="replace").splitlines()[-lines:]
-        except OSError:
-            return []
 
     def exit_status(self) -> int | None:
         """Once it is dead; None: another server has started it."""
@@ -160,3 +152,13 @@ class Training:
         if not self.launch.is_alive:
             await asyncio.to_thread(self.exit_status)
             shutil.rmtree(self.launch.place, ignore_errors=True)
+
+
+def tail_of(path: Path, lines: int) -> list[str]:
+    """The last lines of a file; [] where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()[-lines:]
+    except OSError:
+        return []

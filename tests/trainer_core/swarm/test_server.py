@@ -87,9 +87,6 @@ class PlayedTraining:
     def last_words(self) -> str:
         return "error: no memory left"
 
-    def tail(self, lines: int) -> list[str]:
-        return ["a line"]
-
 
 class Swarm:
     """A server and one who asks it."""
