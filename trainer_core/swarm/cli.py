@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import ipaddress
 import logging
 import secrets
+import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
+import orjson
 import typer
 import uvicorn
 
 from trainer_core.swarm import ledger as rows
+from trainer_core.swarm import overview
 from trainer_core.swarm.book import RefusedError
 from trainer_core.swarm.ledger import Ledger
 from trainer_core.swarm.server import SwarmServer
@@ -54,6 +60,54 @@ def start(
     except TrainingError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
+
+
+def overwatch(
+    swarm_url: Annotated[str, typer.Option(help="The server.")] = f"http://localhost:{PORT}",
+    refresh_interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 2.0,
+    token: Annotated[
+        str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="What the server asks for.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print what is now, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same, as one JSON object.")] = False,
+) -> None:
+    """Parse, call, print."""
+    server = (swarm_url if "://" in swarm_url else f"http://{swarm_url}").rstrip("/")
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    try:
+        if once or as_json:
+            asyncio.run(_look(server, headers, as_json))
+        else:
+            asyncio.run(_watch(server, headers, refresh_interval))
+    except (TrainingError, httpx.InvalidURL) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+app.command("overwatch", help="Show what a swarm server does, again and again; keys are at the bottom.")(
+    overwatch
+)
+app.command("top", help="The same as overwatch.")(overwatch)
+
+
+async def _look(server: str, headers: dict[str, str], as_json: bool) -> None:
+    async with httpx.AsyncClient(base_url=server, headers=headers) as client:
+        reading = await overview.read(client, overview.Reading())
+    shown = orjson.dumps(reading.as_json(), option=orjson.OPT_INDENT_2).decode()
+    typer.echo(shown if as_json else overview.text(server, reading, datetime.now()))
+    if reading.error:
+        raise typer.Exit(1)
+
+
+async def _watch(server: str, headers: dict[str, str], interval_s: float) -> None:
+    if importlib.util.find_spec("textual") is None:
+        raise TrainingError("the screen needs the package textual: pip install textual (or use --once)")
+    if not sys.stdout.isatty():
+        raise TrainingError("this is no terminal: use --once or --json")
+    from trainer_core.swarm.overwatch import Overwatch
+
+    async with httpx.AsyncClient(base_url=server, headers=headers) as client:
+        await Overwatch(server, client, interval_s).run_async()
 
 
 async def serve(folder: Path, host: str, port: int, token: str | None, conf: Path | None) -> None:
