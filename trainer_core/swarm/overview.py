@@ -79,8 +79,8 @@ def answered(answer: httpx.Response) -> dict[str, Any]:
 
 # --- tables -------------------------------------------------------------------------------------------
 
-Cell = tuple[Any, str]
-"""A value to sort by, and what is shown of it; numbers stand on the right."""
+Row = tuple[str, Sequence[tuple[Any, str]]]
+"""A name, and cells: a value to sort by, and what is shown of it. Numbers stand on the right."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,11 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Cell]]]
-    """(name, cells) each."""
+    rows: Sequence[Row]
     order: tuple[int, bool]
     """The column to sort by at first, and whether its largest value is on top."""
 
-    def pick(
-        self, most: int, order: tuple[int, bool], words: str = ""
-    ) -> tuple[Sequence[tuple[str, Sequence[Cell]]], int]:
+    def pick(self, most: int, order: tuple[int, bool], words: str = "") -> tuple[Sequence[Row], int]:
         """The first rows in an order of those that contain the words, and how many more there are."""
         words, rows = words.casefold(), self.rows
         if words:
@@ -119,7 +116,7 @@ def _episodes(running: Mapping[str, Any]) -> Table:
         cells = [(name, name[:8]), _cell(one["client_uuid"]), _cell(one["episode_type"])]
         cells += [_cell(one["llm_call_count"]), (idle, f"{idle:.0f} / {patience:.0f}")]
         rows.append((name, [*cells, _cell(one["optional_task_id"] or "")]))
-    return Table("Running episodes", columns, rows, (4, True))
+    return Table("Running", columns, rows, (4, True))
 
 
 def _tasks(pool: Mapping[str, Any]) -> Table:
@@ -140,7 +137,7 @@ def _clients(running: Mapping[str, Any], of_tasks: Mapping[str, Sequence[str]]) 
     return Table("Clients", ("CLIENT", "RUNNING", "ENDED IN BATCH"), rows, (0, False))
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: Any) -> tuple[Any, str]:
     return value, _clean(str(value))
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import httpx
 from rich.text import Text
@@ -23,7 +23,7 @@ from textual.widgets import DataTable, Footer, Input, Log, Static
 from textual.widgets.data_table import RowDoesNotExist
 
 from trainer_core.swarm import overview
-from trainer_core.swarm.overview import Cell, Reading, Table
+from trainer_core.swarm.overview import Reading, Row, Table
 
 MOST_ROWS = 300
 """Of a table."""
@@ -101,6 +101,7 @@ class Overwatch(App[None]):
         self._server, self._client, self._interval_s, self._now = server, client, interval_s, now
         self._reading, self._answered_at, self._again = Reading(), now(), asyncio.Event()
         self._orders = {name: table.order for name, table in zip(_TABLES, overview.tables({}), strict=True)}
+        self._filled: dict[str, tuple[int, bool, Sequence[Row]]] = {}
         self._pane, self._words = 0, ""
 
     def compose(self) -> ComposeResult:
@@ -120,7 +121,7 @@ class Overwatch(App[None]):
 
     def on_mount(self) -> None:
         self.action_pane(0)
-        self.set_interval(1.0, self._show_heading)
+        self.query_one("#heading").set_interval(1.0, self._show_heading)
         self.run_worker(self._watch())
 
     def on_resize(self) -> None:
@@ -142,6 +143,8 @@ class Overwatch(App[None]):
     # --- what is shown --------------------------------------------------------------------------------
 
     def _show(self) -> None:
+        if not self.is_running:  # it is being closed
+            return
         self._show_heading()
         pool, size = self._reading.pool, self.query_one("#curve").content_size
         self._write("progress", overview.progress(pool, self.query_one("#progress").content_size.width))
@@ -161,28 +164,35 @@ class Overwatch(App[None]):
         heading, detail = overview.heading(self._server, self._reading, self._now(), age_s)
         self._write("heading", [heading])
         self._write("detail", [detail] if detail else ())
-        self.query("#heading").set_class(bool(self._reading.error), "failed")
+        self.query_one("#heading").set_class(bool(self._reading.error), "failed")
 
     def _write(self, name: str, lines: Sequence[str]) -> None:
-        for widget in self.query(f"#{name}").results(Static):  # there is none while the screen closes
-            widget.update("\n".join(lines))
-            widget.display = bool(lines)
+        widget = self.query_one(f"#{name}", Static)
+        widget.update("\n".join(lines))
+        widget.display = bool(lines)
 
     def _fill(self, name: str, table: Table) -> str:
-        """Show the rows of a table, the cursor where it was; returns the title."""
+        """Show a table, the cursor where it was; returns the title."""
         widget, (column, is_down) = self.query_one(f"#{name}", DataTable), self._orders[name]
         rows, more = table.pick(MOST_ROWS, (column, is_down), self._words)
+        if self._filled.get(name) != (found := (column, is_down, rows)):
+            self._filled[name] = found
+            self._replace(widget, table.columns, *found)
+        match = f"{len(rows) + more}/" if self._words else ""
+        return f"{table.title} ({match}{len(table.rows)}{f', {more} not shown' if more else ''})"
+
+    def _replace(
+        self, widget: DataTable[Text], titles: Sequence[str], column: int, is_down: bool, rows: Sequence[Row]
+    ) -> None:
         chosen, top = self._chosen(widget), widget.scroll_offset
         widget.clear(columns=True)
-        for at, title in enumerate(table.columns):
+        for at, title in enumerate(titles):
             widget.add_column(title + (" ▼" if is_down else " ▲") * (at == column))
         for row, cells in rows:
-            widget.add_row(*map(_shown, cells), key=row)
+            widget.add_row(*map(_cell, cells), key=row)
         with suppress(RowDoesNotExist):
             widget.move_cursor(row=widget.get_row_index(chosen), scroll=False)
         widget.scroll_to(*top, animate=False)
-        found = f"{len(rows) + more} of " if self._words else ""
-        return f"{table.title} ({found}{len(table.rows)}{f', {more} not shown' if more else ''})"
 
     def _chosen(self, widget: DataTable[Text]) -> str:
         """The row under the cursor of a table; empty: none."""
@@ -272,5 +282,5 @@ class Overwatch(App[None]):
         self._again.set()
 
 
-def _shown(cell: Cell) -> Text:
+def _cell(cell: tuple[Any, str]) -> Text:
     return Text(cell[1], justify="left" if isinstance(cell[0], str) else "right")
