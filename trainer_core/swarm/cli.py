@@ -102,7 +102,7 @@ async def _look(server: str, headers: dict[str, str], as_json: bool) -> None:
 async def _watch(server: str, headers: dict[str, str], interval_s: float) -> None:
     if importlib.util.find_spec("textual") is None:
         raise TrainingError("the screen needs the package textual: pip install textual (or use --once)")
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):  # it is drawn to the latter
         raise TrainingError("this is no terminal: use --once or --json")
     from trainer_core.swarm.overwatch import Overwatch
 

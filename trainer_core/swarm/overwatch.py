@@ -257,7 +257,7 @@ class Overwatch(App[None]):
         client = one["client_uuid"]
         if await self._agreed(f"Abort episode {name} of {client}? What it did so far is not used."):
             body = {"client_uuid": client, "episode_uuid": name}
-            await self._command("/abort_episode", body, f"Episode {name[:8]} is aborted.")
+            await self._command("/abort_episode", body, f"Episode {name[:8]} is aborted, or had ended.")
 
     @work
     async def action_stop(self) -> None:
