@@ -121,7 +121,7 @@ class Overwatch(App[None]):
 
     def on_mount(self) -> None:
         self.action_pane(0)
-        self.query_one("#heading").set_interval(1.0, self._show_heading)
+        self.set_interval(1.0, self._show_heading)
         self.run_worker(self._watch())
 
     def on_resize(self) -> None:
@@ -154,17 +154,21 @@ class Overwatch(App[None]):
         self._write("drops", [overview.drops(pool)] if pool else ())
         found = overview.tables(pool)
         titles = [self._fill(name, table) for name, table in zip(_TABLES, found, strict=True)]
-        log, lines = self.query_one(Log), [line for line in self._reading.log if self._words in line]
+        log, words = self.query_one(Log), self._words.casefold()
+        lines = [line for line in self._reading.log if words in line.casefold()]
         if lines != list(log.lines):
             log.clear().write_lines(lines)
         self._show_titles([*titles, "Log"])
 
     def _show_heading(self) -> None:
+        if not self.is_running:
+            return
         age_s = (self._now() - self._answered_at).total_seconds()
         heading, detail = overview.heading(self._server, self._reading, self._now(), age_s)
+        is_lost = bool(self._reading.error)
         self._write("heading", [heading])
-        self._write("detail", [detail] if detail else ())
-        self.query_one("#heading").set_class(bool(self._reading.error), "failed")
+        self._write("detail", [detail + "; trying again …" * is_lost] if detail else ())
+        self.query_one("#heading").set_class(is_lost, "failed")
 
     def _write(self, name: str, lines: Sequence[str]) -> None:
         widget = self.query_one(f"#{name}", Static)
