@@ -23,7 +23,8 @@ class Server:
     """Answers as a swarm server does, and notes what it is asked."""
 
     def __init__(self, episodes: int = 30, state: str = "ENGINE.ROLLING") -> None:
-        self.state, self.asked, self.is_down = state, [], False
+        self.state, self.is_down = state, False
+        self.asked: list[str] = []
         self.running: dict[str, dict[str, Any]] = {
             f"{at:08x}-0000-4000-8000-000000000000": {
                 "client_uuid": f"client-{at % 3}",
