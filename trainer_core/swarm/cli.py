@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import ipaddress
 import logging
 import secrets
 import socket
+import sys
 from collections.abc import Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx
+import orjson
 import typer
 
+from trainer_core.swarm import overview
 from trainer_core.swarm.book import RefusedError
 from trainer_core.swarm.serving import Place, run_clients, serving
 from trainer_core.swarm.wire import PORT
@@ -76,11 +82,49 @@ def run(
     raise typer.Exit(do(run_clients(Place(folder, "127.0.0.1", port), conf, client)))
 
 
+@app.command(help="The same as overwatch.", name="top")
+@app.command(help="Show what a swarm server does, again and again; keys are at the bottom.")
+def overwatch(
+    swarm_url: Annotated[str, typer.Option(help="The server.")] = f"http://localhost:{PORT}",
+    refresh_interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 2.0,
+    token: Annotated[
+        str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="What the server asks for.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print what is now, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same, as one JSON object.")] = False,
+) -> None:
+    """Parse, call, print."""
+    server = (swarm_url if "://" in swarm_url else f"http://{swarm_url}").rstrip("/")
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    is_once = once or as_json
+    do(_look(server, headers, as_json) if is_once else _watch(server, headers, refresh_interval))
+
+
+async def _look(server: str, headers: dict[str, str], as_json: bool) -> None:
+    async with httpx.AsyncClient(base_url=server, headers=headers) as client:
+        reading = await overview.read(client, overview.Reading())
+    shown = orjson.dumps(reading.as_json(), option=orjson.OPT_INDENT_2).decode()
+    typer.echo(shown if as_json else overview.text(server, reading, datetime.now()))
+    if reading.error:
+        raise typer.Exit(1)
+
+
+async def _watch(server: str, headers: dict[str, str], interval_s: float) -> None:
+    if importlib.util.find_spec("textual") is None:
+        raise TrainingError("the screen needs the package textual: pip install textual (or use --once)")
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        raise TrainingError("this is no terminal: use --once or --json")
+    from trainer_core.swarm.overwatch import Overwatch
+
+    async with httpx.AsyncClient(base_url=server, headers=headers) as client:
+        await Overwatch(server, client, interval_s).run_async()
+
+
 def do(work: Coroutine[Any, Any, Any]) -> Any:
     """What comes of it; its errors are lines for a person, and end the program."""
     try:
         return asyncio.run(work)
-    except (TrainingError, RefusedError) as error:
+    except (TrainingError, RefusedError, httpx.InvalidURL) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
 
