@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from trainer_core.backbone.memory import Memory
+from trainer_core.backbone.memory import Memory, kept
 from trainer_core.backbone.schedule import longest_response
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.problems import Finding
@@ -81,13 +81,20 @@ def shortages(ajet: Ajet, memory: Memory | None, gpus: list[int]) -> Iterator[Fi
         return
     needed, there = sum(memory.device.values()), min(gpus)
     yield from _shortage(ajet, memory.device, there, "of each GPU, which has")
-    share = rollout.gpu_memory_utilization
-    if is_vllm and needed < there < needed + share * there:
-        left = int(100 * (there - needed) / there) / 100
-        why = f"training needs {size_of(needed)} of {size_of(there)}, and vLLM's first GPU is one that trains"
-        lower = f"Lower it to {left:.2f}, or have" if left else "Have"
-        fix = f"{lower} a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES."
-        yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, fix)
+    share, turns = rollout.gpu_memory_utilization, rollout.free_cache_engine
+    beside = kept(memory, ajet) if turns else needed
+    if is_vllm and needed < there < beside + share * there:
+        left = int(100 * (there - beside) / there) / 100
+        what = "keeps" if turns else "needs"
+        why = (
+            f"training {what} {size_of(beside)} of {size_of(there)}, and vLLM's first GPU is one that trains"
+        )
+        ways = [f"lower it to {left:.2f}"] * (left > 0) + ["set rollout.free_cache_engine: true"] * (
+            not turns
+        )
+        ways += ["have a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES"]
+        fix = ", or ".join(ways)
+        yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, f"{fix[0].upper()}{fix[1:]}.")
 
 
 def _shortage(ajet: Ajet, parts: dict[str, int], there: int, whose: str) -> Iterator[Finding]:

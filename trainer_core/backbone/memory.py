@@ -85,6 +85,18 @@ def estimate(
     return Memory(_sorted({**host, **on_machine}), {})
 
 
+def kept(memory: Memory, ajet: Ajet) -> int:
+    """Bytes of each GPU that the training keeps while vLLM samples, from an estimate of its peak."""
+    stay, offload = (
+        {"weights", "float32 weights", "optimizer", "reference copy"},
+        ajet.trainer_common.fsdp_config,
+    )
+    if ajet.backbone == "verl":
+        stay -= {"weights"} if offload.param_offload else set()
+        stay -= {"optimizer"} if offload.optimizer_offload else set()
+    return sum(size for part, size in memory.device.items() if part in stay)
+
+
 def _sorted(parts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((name, size) for name, size in parts.items() if size), key=lambda part: -part[1]))
 

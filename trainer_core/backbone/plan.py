@@ -126,8 +126,10 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
     elif plan.main_memory:
         has = f", which has {size_of(plan.gpu_memory)}" if plan.gpu_memory else "; none is seen here"
         yield f"GPU memory  {_parts(plan.memory)}, on each{has}"
-        if ajet.rollout.inference == "vllm":
-            yield f"            and {ajet.rollout.gpu_memory_utilization:.0%} of each GPU that vLLM uses"
+        rollout = ajet.rollout
+        if rollout.inference == "vllm":
+            turns = ", by turns" if rollout.free_cache_engine else ""
+            yield f"            and {rollout.gpu_memory_utilization:.0%} of each GPU that vLLM uses{turns}"
         yield f"memory      {_parts(plan.main_memory)}, on each machine"
     else:
         yield f"memory      {_parts(plan.memory)}"

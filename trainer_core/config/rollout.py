@@ -44,7 +44,7 @@ class Rollout(
         "code that would be loaded": "user_workflow vllm_python vllm_arguments",
         "how the training runs": "inference max_env_worker tensor_model_parallel_size n_vllm_engine "
         "max_num_seqs name gpu_memory_utilization ppo_max_token_len_per_gpu deterministic "
-        "kv_cache_memory_bytes",
+        "kv_cache_memory_bytes free_cache_engine",
         "prompt or response length": "max_response_length_in_one_turn max_model_len",
         "effective batch": "num_repeat",
         "sampling": "temperature top_p top_k",
@@ -90,6 +90,9 @@ class Rollout(
     )
     vllm_arguments: list[str] = section(list, "More arguments of vLLM's server, such as `--enforce-eager`.")
     gpu_memory_utilization: Fraction = key(0.85, "Share of GPU memory the inference engine takes.")
+    free_cache_engine: bool = key(
+        False, "Have vLLM give its GPU memory back while weights are trained. Unset: true with `verl`."
+    )
     num_repeat: Positive = key(4, "Episodes per task and update: the size of a group.")
     temperature: float = key(
         0.9, "Sampling temperature in training; 0 would repeat one answer and teach nothing.", ge=0.001

@@ -33,6 +33,7 @@ def violations(ajet: Ajet) -> tuple[Violation, ...]:
         *_correction(ajet),
         *_batches(ajet),
         *_shared_sequences(ajet),
+        *_turns(ajet),
     )
 
 
@@ -200,4 +201,23 @@ def _shared_sequences(ajet: Ajet) -> Iterator[Violation]:
             "ajet.trainer_common.ulysses_sequence_parallel_size",
             "is more than 1, but a sequence is shared within flash attention only, on GPUs in bf16.",
             "Write 1, or set ajet.trainer_common.model_dtype: bf16 and device: cuda.",
+        )
+
+
+def _turns(ajet: Ajet) -> Iterator[Violation]:
+    """vLLM sleeps while the weights are trained: where it can, and where nobody asks it meanwhile."""
+    rollout, common = ajet.rollout, ajet.trainer_common
+    if not rollout.free_cache_engine or rollout.inference == "transformers":
+        return
+    if common.device == "cpu":
+        yield Violation(
+            "ajet.rollout.free_cache_engine",
+            "is true, but on a CPU vLLM keeps its memory.",
+            "Write false, or leave it out.",
+        )
+    elif common.one_step_off_policy:
+        yield Violation(
+            "ajet.rollout.free_cache_engine",
+            "is true, but with one_step_off_policy vLLM samples while the weights are trained.",
+            "Write false and lower rollout.gpu_memory_utilization, or leave one_step_off_policy out.",
         )

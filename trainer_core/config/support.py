@@ -39,7 +39,8 @@ class Rule:
 
 
 _OF_VLLM = (
-    "rollout.tensor_model_parallel_size rollout.max_num_seqs rollout.gpu_memory_utilization rollout.vllm_*"
+    "rollout.tensor_model_parallel_size rollout.max_num_seqs rollout.gpu_memory_utilization "
+    "rollout.free_cache_engine rollout.vllm_*"
 )
 _OF_VERL = (
     "trainer_common.nnodes trainer_common.n_gpus_per_node trainer_common.ray trainer_common.fsdp_config.* "
@@ -146,7 +147,7 @@ TRINITY = (
          "nothing here reads it"),
     Rule("ignored", "trainer_common.loss_weight_normalization_episode_level",
          "Trinity weighs sequences, however many an episode became"),
-    Rule("ignored", "rollout.vllm_* rollout.deterministic rollout.kv_cache_memory_bytes "
+    Rule("ignored", "rollout.vllm_* rollout.free* rollout.deterministic rollout.kv_cache_memory_bytes "
          "rollout.multi_turn.max_sample*", "Trinity starts vLLM itself, and trains all calls"),
     Rule("ignored", "trainer_common.num_threads trainer_common.ref_param_offload "
          "trainer_common.enable_gradient_checkpointing", "Trinity decides"),

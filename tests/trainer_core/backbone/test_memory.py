@@ -23,7 +23,7 @@ QWEN_HALF_B = {
     **{"intermediate_size": 4864, "vocab_size": 151936, "tie_word_embeddings": True},
     "max_position_embeddings": 32768,
 }
-GPUS = {"model_dtype": "bf16", "enable_gradient_checkpointing": True}
+GPUS: dict[str, Any] = {"model_dtype": "bf16", "enable_gradient_checkpointing": True}
 CPU = {"device": "cpu", "n_gpus_per_node": 2}
 
 
@@ -133,6 +133,24 @@ def test_vllm_on_a_gpu_that_trains_and_on_more_than_there_are(tmp_path: Path, gp
     lines = list(told(plan, config_of(tmp_path, QWEN_7B, GPUS).ajet))
     assert lines[-3].startswith("GPU memory  about 4") and "most of it logits 16.4 GB" in lines[-3]
     assert lines[-1].startswith("memory      about ")
+
+
+def test_vllm_that_sleeps_has_room_beside_what_the_training_keeps(tmp_path: Path, gpus: list[int]) -> None:
+    gpus += [24 * 10**9]
+
+    def doubt(**rollout: Any) -> str:
+        rollout |= {"inference": "vllm"}
+        common = {**GPUS, "device": "cuda", "use_kl_loss": False}
+        plan = plan_of(tmp_path, QWEN_HALF_B, common, backbone="local", rollout=rollout)
+        return doubts(plan).get("rollout.gpu_memory_utilization", "")
+
+    awake = doubt(gpu_memory_utilization=0.6)
+    assert "training needs 11.2 GB" in awake and "or set rollout.free_cache_engine: true" in awake
+    assert doubt(gpu_memory_utilization=0.6, free_cache_engine=True) == ""
+    parameters = 494_032_768  # in bfloat16, in float32, and with two running means
+    kept = (2 + 4 + 8) * parameters / 1e9
+    asleep = doubt(gpu_memory_utilization=0.85, free_cache_engine=True)
+    assert f"training keeps {kept:.1f} GB" in asleep and f"Lower it to {1 - kept / 24 - 0.005:.2f}" in asleep
 
 
 @pytest.mark.parametrize(

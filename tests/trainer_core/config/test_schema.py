@@ -134,6 +134,19 @@ def corrected(common: dict[str, Any] = RECOMPUTED, **algorithm: Any) -> dict[str
             {"trainer_common": {"n_gpus_per_node": 6, "ulysses_sequence_parallel_size": 4}},
         ),
         ("trainer_common.ulysses_sequence_parallel_size", shared(model_dtype="fp32")),
+        ("rollout.free_cache_engine", {"rollout": {"inference": "vllm", "free_cache_engine": True}}),
+        (
+            "rollout.free_cache_engine",
+            {
+                "rollout": {"inference": "vllm", "free_cache_engine": True},
+                "trainer_common": {
+                    "device": "cuda",
+                    "one_step_off_policy": True,
+                    **RECOMPUTED,
+                    "algorithm": {"rollout_is": "token"},
+                },
+            },
+        ),
         ("trainer_common.ulysses_sequence_parallel_size", shared(device="cpu", n_gpus_per_node=8)),
         ("trainer_common.algorithm.rollout_rs", corrected(common={}, rollout_rs_threshold=2.0)),
         ("trainer_common.algorithm.rollout_rs_threshold", corrected()),

@@ -36,6 +36,7 @@ class Server:
     log = Path("vllm.log")
     timeout_s = 0.4
     given_up = " for 0.4 s"
+    sleeps = False
 
     def __init__(self) -> None:
         self.is_running = True
@@ -184,6 +185,52 @@ async def test_weights_on_its_gpu_are_read_there_or_come_as_files(
         assert server.commands == ["take_shared", reset] * 3 and not exported
     else:
         assert server.commands == ["take_shared", *["take_weights", reset] * 3] and len(exported) == 2
+
+
+async def test_it_sleeps_from_the_last_answer_to_the_new_weights(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(_folder: Path) -> None:
+        server.commands.append("export")
+
+    monkeypatch.setattr(VllmInference, "_client", lambda self: server)
+    server.sleeps = True
+    engine = VllmInference(server, export, tmp_path)  # type: ignore[arg-type]
+    server.on_post = lambda: server.commands.append("answer")
+    asked = asyncio.create_task(engine.generate(REQUEST))
+    await asyncio.sleep(0)
+    await engine.pause()
+    await engine.update_weights(1)
+    await engine.resume()
+    await asked
+    wake = [f"/wake_up?tags={part}" for part in ("weights", "kv_cache")]
+    loaded = [wake[0], "take_weights", wake[1], "/reset_prefix_cache"]
+    assert server.commands == ["answer", "/sleep?level=2", "export", *loaded]
+
+
+async def test_one_that_dies_asleep_starts_with_the_new_weights_and_one_that_stays_awake_is_an_error(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        if not server.started:
+            server.is_running = False
+            raise httpx.ReadError("died")
+
+    monkeypatch.setattr(VllmInference, "_client", lambda self: server)
+    server.sleeps, server.on_command = True, refuse
+    exported: list[Path] = []
+    engine = VllmInference(server, exported.append, tmp_path)  # type: ignore[arg-type]
+    await engine.pause()
+    await engine.update_weights(1)
+    assert server.started == 1 and len(exported) == 1
+    assert server.commands[-3:] == ["take_weights", "/wake_up?tags=kv_cache", "/reset_prefix_cache"]
+
+    def fail() -> None:
+        raise httpx.HTTPError("not in sleep mode")
+
+    server.on_command = fail
+    with pytest.raises(TrainingError, match="does not give its memory back: not in sleep mode"):
+        await engine.pause()
 
 
 async def test_one_that_dies_over_its_weights_is_an_error_in_words(

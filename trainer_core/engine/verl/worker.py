@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils import tensordict_utils
-from verl.utils.device import get_device_id, get_device_name
+from verl.utils.device import get_device_id, get_device_name, get_torch_device
 from verl.workers.engine_workers_tinker import TinkerTrainingWorker
 
 from trainer_core.algorithm.losses import policy_loss
@@ -82,6 +82,7 @@ class SplitWorker(TinkerTrainingWorker):
             if self.model_config.generation_config is not None:
                 self.model_config.generation_config.save_pretrained(folder)
             save_file(whole, Path(folder, "model.safetensors"), metadata={"format": "pt"})
+        get_torch_device().empty_cache()  # for a vLLM beside it that wakes up
         torch.distributed.barrier()
 
 

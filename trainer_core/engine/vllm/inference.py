@@ -195,11 +195,22 @@ class VllmInference:
         """See `InferenceEngine.pause`."""
         with self._changed:
             self._held = self._held or Future()
-        await asyncio.to_thread(self._wait_for_rest)
+        await asyncio.to_thread(self._come_to_rest)
 
-    def _wait_for_rest(self) -> None:
+    def _come_to_rest(self) -> None:
+        """Wait until nothing is under way, and have the server give its memory back, if it does.
+
+        Raises:
+            TrainingError: it lives, and does not.
+        """
         with self._changed:
             self._changed.wait_for(lambda: not self._in_flight)
+        if self._server.sleeps:
+            try:
+                self._server.command("/sleep?level=2")  # new weights come before it wakes
+            except httpx.HTTPError as error:
+                if not self._server.ends_soon():  # else it is started again when it gets weights
+                    raise TrainingError(f"vLLM does not give its memory back: {error}") from error
 
     async def resume(self) -> None:
         """See `InferenceEngine.resume`."""
@@ -224,11 +235,21 @@ class VllmInference:
 
     def _load(self, *, is_new: bool) -> None:
         shared = self._on_gpu() if self._shares else None
+        if shared is None and is_new:  # else what the folder has are the weights that it had
+            self._export(self._weights)
+        self._wake("weights")
         if shared is None or not self._share(shared):
-            if is_new or shared is not None:  # else what the folder has are the weights that it had
+            if shared is not None:
                 self._export(self._weights)
             self._server.command(_RPC, {"method": "take_weights", "args": [str(self._weights)]})
+        self._wake("kv_cache")
         self._server.command("/reset_prefix_cache")
+
+    def _wake(self, part: str) -> None:
+        """Have it take memory for one of the two parts again; one that is awake takes no notice."""
+        if self._server.sleeps:
+            torch.cuda.empty_cache()
+            self._server.command(f"/wake_up?tags={part}")
 
     def _share(self, weights: Mapping[str, torch.Tensor]) -> bool:
         """Have the server read them on the GPU; False if it cannot, as when its torch is of another kind."""
