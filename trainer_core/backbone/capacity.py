@@ -44,11 +44,17 @@ def gpu_memory() -> list[int]:
 def misfits(ajet: Ajet, shape: ModelShape) -> Iterator[Finding]:
     """What is refused later, in verl's or vLLM's own words: heads of the model that GPUs do not divide
     (both repeat key/value heads where there are fewer than GPUs), and a context that the model has not."""
-    common, rollout, is_vllm = ajet.trainer_common, ajet.rollout, ajet.rollout.inference == "vllm"
+    common, rollout, is_vllm = ajet.trainer_common, ajet.rollout, ajet.rollout.asks_vllm
     divided = []
     if common.device == "cuda" and ajet.backbone == "verl":
         key = "ajet.trainer_common.ulysses_sequence_parallel_size"
         divided.append((key, common.ulysses_sequence_parallel_size))
+        key, parts = "ajet.trainer_common.megatron", common.megatron.pipeline_model_parallel_size
+        divided.append((f"{key}.tensor_model_parallel_size", common.megatron.tensor_model_parallel_size))
+        if shape.layers % parts:
+            why = f"the model's {shape.layers} layers are not divided by {parts}"
+            fix = f"Write a divisor of {shape.layers}."
+            yield Finding(f"{key}.pipeline_model_parallel_size", parts, "refused", why, fix)
     if common.device == "cuda" and is_vllm:
         divided.append(("ajet.rollout.tensor_model_parallel_size", rollout.tensor_model_parallel_size))
     heads, pairs = shape.heads, shape.key_value_heads
@@ -70,8 +76,8 @@ def shortages(ajet: Ajet, memory: Memory | None, gpus: list[int]) -> Iterator[Fi
         if memory is not None:
             yield from _shortage(ajet, memory.device, main_memory(), "of memory, and this machine has")
         return
-    is_vllm, size = rollout.inference == "vllm", rollout.tensor_model_parallel_size
-    if is_vllm and gpus and size > len(gpus):
+    is_vllm, size = rollout.asks_vllm, rollout.tensor_model_parallel_size
+    if rollout.inference == "vllm" and gpus and size > len(gpus):
         why = f"the vLLM server runs on this machine, which has {len(gpus)} GPUs"
         yield _doubt("ajet.rollout.tensor_model_parallel_size", size, why, f"Write {len(gpus)} or less.")
     if memory is None:
@@ -85,16 +91,13 @@ def shortages(ajet: Ajet, memory: Memory | None, gpus: list[int]) -> Iterator[Fi
     beside = kept(memory, ajet) if turns else needed
     if is_vllm and needed < there < beside + share * there:
         left = int(100 * (there - beside) / there) / 100
-        what = "keeps" if turns else "needs"
-        why = (
-            f"training {what} {size_of(beside)} of {size_of(there)}, and vLLM's first GPU is one that trains"
-        )
-        ways = [f"lower it to {left:.2f}"] * (left > 0) + ["set rollout.free_cache_engine: true"] * (
-            not turns
-        )
-        ways += ["have a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES"]
-        fix = ", or ".join(ways)
-        yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, f"{fix[0].upper()}{fix[1:]}.")
+        trains = f"training {'keeps' if turns else 'needs'} {size_of(beside)} of {size_of(there)}"
+        ways = [f"lower it to {left:.2f}"] if left else []
+        ways += [] if turns else ["set rollout.free_cache_engine: true"]
+        if rollout.inference == "vllm":
+            ways += ["have a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES"]
+        why, fix = f"{trains}, and vLLM samples on a GPU that trains", ", or ".join(ways)
+        yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, f"{fix[:1].upper()}{fix[1:]}.")
 
 
 def _shortage(ajet: Ajet, parts: dict[str, int], there: int, whose: str) -> Iterator[Finding]:

@@ -120,15 +120,19 @@ def _adapters(shape: ModelShape, rank: int) -> int:
 
 def _host(shape: ModelShape, ajet: Ajet, ranks_here: int) -> dict[str, int]:
     """In main memory wherever the training computes: programs, and what brings weights to the sampler."""
-    common, is_vllm = ajet.trainer_common, ajet.rollout.inference == "vllm"
+    common, rollout = ajet.trainer_common, ajet.rollout
     exact, parts = shape.parameters * _FLOAT, {"libraries": _LIBRARIES}
     if ajet.backbone == "verl":
-        is_one = ranks_here * common.nnodes == 1 and common.ray == "auto"
+        is_one = ranks_here * common.nnodes == 1 and common.ray == "auto" and rollout.inference != "verl"
         processes = 1 if is_one else 2 + ranks_here * (1 + _keeps_reference(ajet))  # the trainer's, and Ray's
         parts = {"libraries": processes * _VERL_LIBRARIES}
-    if is_vllm:
-        parts["libraries"] += 2 * _VERL_LIBRARIES  # its server and its engine
-        parts["weights on their way to vLLM"] = exact
+    if rollout.asks_vllm:
+        servers = 1
+        if rollout.inference == "verl":  # which sends weights from GPU to GPU
+            servers = -(-ranks_here // rollout.tensor_model_parallel_size)
+        else:
+            parts["weights on their way to vLLM"] = exact
+        parts["libraries"] += 2 * servers * _VERL_LIBRARIES  # each with its engine
         if common.device == "cpu":
             cache = _GIGABYTE * max(1, math.ceil(ajet.rollout.kv_cache_memory_bytes / _GIGABYTE))
             parts |= {"vLLM's weights": shape.parameters * _number_bytes(ajet), "vLLM's KV cache": cache}

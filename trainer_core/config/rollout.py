@@ -80,10 +80,11 @@ class Rollout(
     n_vllm_engine: Positive = key(1, "Inference engines (trinity).")
     max_num_seqs: Positive = key(64, "Sequences an inference engine decodes together.")
     name: Literal["vllm", "sglang"] = key("vllm", "Inference engine on GPUs.")
-    inference: Literal["transformers", "vllm"] = key(
+    inference: Literal["transformers", "vllm", "verl"] = key(
         "transformers",
-        "What samples: `transformers` in the trainer's process, or a `vllm` server that it starts. "
-        "Unset: `vllm` on backbones verl and trinity.",
+        "What samples: `transformers` in the trainer's process, a `vllm` server that it starts, or (backbone "
+        "verl) `verl`: verl's own vLLM servers, on the GPUs that train. Unset: `vllm` on backbones verl and "
+        "trinity.",
     )
     vllm_python: str | None = key(
         None, "Interpreter that has vLLM installed. null: the trainer's own.", min_length=1
@@ -112,3 +113,8 @@ class Rollout(
         2**30, "Most memory for keys and values of what is generated at the same time."
     )
     chat_template_generate_prompt_type: Literal["default", "qwen3.6"] = key("default", "Generation prompt.")
+
+    @property
+    def asks_vllm(self) -> bool:
+        """True if a vLLM server samples, the trainer's own or verl's."""
+        return self.inference != "transformers"

@@ -34,6 +34,8 @@ def violations(ajet: Ajet) -> tuple[Violation, ...]:
         *_batches(ajet),
         *_shared_sequences(ajet),
         *_turns(ajet),
+        *_verls_servers(ajet),
+        *_megatron(ajet),
     )
 
 
@@ -131,7 +133,7 @@ def _companions(ajet: Ajet) -> Iterator[Violation]:
 def _correction(ajet: Ajet) -> Iterator[Violation]:
     common, prefix = ajet.trainer_common, "ajet.trainer_common.algorithm"
     algorithm = common.algorithm
-    is_cut = ajet.rollout.inference == "vllm" and (ajet.rollout.top_p < 1.0 or ajet.rollout.top_k > 0)
+    is_cut = ajet.rollout.asks_vllm and (ajet.rollout.top_p < 1.0 or ajet.rollout.top_k > 0)
     if is_cut and common.old_logprobs == "rollout":
         yield Violation(
             "ajet.trainer_common.old_logprobs",
@@ -176,12 +178,14 @@ def _batches(ajet: Ajet) -> Iterator[Violation]:
             "trains on answers of older weights, which has to be corrected.",
             "Set ajet.trainer_common.algorithm.rollout_is: token, and old_logprobs: recompute.",
         )
-    workers, shared = trainer.nnodes * trainer.n_gpus_per_node, trainer.ulysses_sequence_parallel_size
+    workers, shared = trainer.nnodes * trainer.n_gpus_per_node, trainer.model_parallel_size
     if workers % shared:
+        is_megatron = trainer.strategy == "megatron"
         yield Violation(
-            "ajet.trainer_common.ulysses_sequence_parallel_size",
+            f"ajet.trainer_common.{'megatron' if is_megatron else 'ulysses_sequence_parallel_size'}",
+            f"{f'takes {shared} GPUs for one sample, which ' if is_megatron else ''}"
             f"does not divide nnodes x n_gpus_per_node (= {workers}).",
-            f"Write a divisor of {workers}.",
+            f"Write {'sizes whose product is ' if is_megatron else ''}a divisor of {workers}.",
         )
     samples = ajet.data.train_batch_size * repeats
     if samples % trainer.mini_batch_num:
@@ -207,7 +211,7 @@ def _shared_sequences(ajet: Ajet) -> Iterator[Violation]:
 def _turns(ajet: Ajet) -> Iterator[Violation]:
     """vLLM sleeps while the weights are trained: where it can, and where nobody asks it meanwhile."""
     rollout, common = ajet.rollout, ajet.trainer_common
-    if not rollout.free_cache_engine or rollout.inference == "transformers":
+    if not rollout.free_cache_engine or not rollout.asks_vllm:
         return
     if common.device == "cpu":
         yield Violation(
@@ -220,4 +224,74 @@ def _turns(ajet: Ajet) -> Iterator[Violation]:
             "ajet.rollout.free_cache_engine",
             "is true, but with one_step_off_policy vLLM samples while the weights are trained.",
             "Write false and lower rollout.gpu_memory_utilization, or leave one_step_off_policy out.",
+        )
+
+
+def _verls_servers(ajet: Ajet) -> Iterator[Violation]:
+    rollout, common = ajet.rollout, ajet.trainer_common
+    if rollout.inference != "verl" or ajet.backbone == "debug":  # which samples in its own process
+        return
+    if ajet.backbone != "verl":
+        yield Violation(
+            "ajet.rollout.inference",
+            f"is verl, but backbone {ajet.backbone} does not start verl's servers.",
+            "Write vllm or transformers, or set ajet.backbone: verl.",
+        )
+    workers, size = common.nnodes * common.n_gpus_per_node, rollout.tensor_model_parallel_size
+    if workers % size:
+        yield Violation(
+            "ajet.rollout.tensor_model_parallel_size",
+            f"does not divide nnodes x n_gpus_per_node (= {workers}), which verl's servers share.",
+            f"Write a divisor of {workers}.",
+        )
+    if rollout.name != "vllm":
+        yield Violation(
+            "ajet.rollout.name",
+            "is not vllm, whose names for sampling verl's servers are asked with.",
+            "Leave it out.",
+        )
+    for name in ("vllm_python", "vllm_arguments"):
+        if getattr(rollout, name):
+            yield Violation(
+                f"ajet.rollout.{name}",
+                "is of a server that the trainer starts; verl's run in verl's environment.",
+                "Leave it out; arguments can stand under verl.actor_rollout_ref.rollout.engine_kwargs.vllm.",
+            )
+    if ajet.lora.lora_rank and common.model_dtype == "fp32":
+        yield Violation(
+            "ajet.trainer_common.model_dtype",
+            "is fp32, but verl rounds weights with an adapter to bfloat16 on their way to its servers.",
+            "Write bf16, or set ajet.rollout.inference: vllm.",
+        )
+
+
+def _megatron(ajet: Ajet) -> Iterator[Violation]:
+    common, prefix = ajet.trainer_common, "ajet.trainer_common"
+    if ajet.backbone != "verl":
+        return
+    if common.strategy == "fsdp2":
+        if any(size > 1 for _, size in common.megatron):
+            yield Violation(
+                f"{prefix}.megatron",
+                "is set, but strategy is fsdp2.",
+                "Set strategy: megatron, or leave it out.",
+            )
+        return
+    if common.device == "cpu" or common.model_dtype == "fp32":
+        yield Violation(
+            f"{prefix}.strategy",
+            "is megatron, which verl computes in bfloat16 on GPUs.",
+            "Set model_dtype: bf16 and device: cuda, or write fsdp2.",
+        )
+    if ajet.lora.lora_rank:
+        yield Violation(
+            "ajet.lora.lora_rank",
+            "is set, but with strategy: megatron all weights are trained.",
+            "Write 0, or set ajet.trainer_common.strategy: fsdp2.",
+        )
+    if common.ulysses_sequence_parallel_size > 1:
+        yield Violation(
+            f"{prefix}.ulysses_sequence_parallel_size",
+            "is more than 1, but with strategy: megatron sequences are shared otherwise.",
+            "Set megatron.context_parallel_size instead.",
         )

@@ -27,6 +27,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "rollout.max_model_len": (f"{_ROLLOUT}.max_model_len",),
     "rollout.max_num_seqs": (f"{_ROLLOUT}.max_num_seqs",),
     "rollout.gpu_memory_utilization": (f"{_ROLLOUT}.gpu_memory_utilization",),
+    "rollout.free_cache_engine": (f"{_ROLLOUT}.free_cache_engine",),
     "rollout.tensor_model_parallel_size": (f"{_ROLLOUT}.tensor_model_parallel_size",),
     "rollout.ppo_max_token_len_per_gpu": (f"{_ACTOR}.ppo_max_token_len_per_gpu",),
     "rollout.val_kwargs.temperature": (f"{_ROLLOUT}.val_kwargs.temperature",),
@@ -40,6 +41,11 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "trainer_common.enable_gradient_checkpointing": (f"{_MODEL}.enable_gradient_checkpointing",),
     "trainer_common.fsdp_config.param_offload": (f"{_ACTOR}.fsdp_config.param_offload",),
     "trainer_common.fsdp_config.optimizer_offload": (f"{_ACTOR}.fsdp_config.optimizer_offload",),
+    "trainer_common.strategy": (f"{_ACTOR}.strategy",),
+    **{
+        f"trainer_common.megatron.{name}": (f"{_ACTOR}.megatron.{name}",)
+        for name in ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
+    },
     "trainer_common.ref_param_offload": ("actor_rollout_ref.ref.fsdp_config.param_offload",),
     "trainer_common.ulysses_sequence_parallel_size": (
         f"{_ACTOR}.ulysses_sequence_parallel_size",
@@ -79,22 +85,42 @@ def targets(path: str) -> tuple[str, ...]:
     return TARGETS.get(path.removeprefix("ajet."), ())
 
 
+def places(ajet: Ajet) -> dict[str, tuple[str, ...]]:
+    """`TARGETS` in the tree of the strategy."""
+    if ajet.trainer_common.strategy == "fsdp2":
+        return {path: found for path, found in TARGETS.items() if ".megatron." not in path}
+    return {
+        path: tuple(place.replace(".fsdp_config.", ".megatron.") for place in found)
+        for path, found in TARGETS.items()
+        if "ulysses" not in path
+    }
+
+
 def translated(ajet: Ajet) -> dict[str, Any]:
     """Values by their path in verl's tree: those of the table that are set, and what our worker needs."""
     values: dict[str, Any] = {}
-    for path, places in TARGETS.items():
+    for path, found in places(ajet).items():
         value = attrgetter(path)(ajet)
         if value is not None:
-            values |= dict.fromkeys(places, list(value) if isinstance(value, tuple) else value)
-    exact = "fp32" if ajet.trainer_common.model_dtype == "fp32" else "bf16"
+            values |= dict.fromkeys(found, list(value) if isinstance(value, tuple) else value)
+    common = ajet.trainer_common
     return values | {
-        f"{_ACTOR}.strategy": "fsdp2",
+        f"{_ACTOR}.use_dynamic_bsz": True,
+        f"{_ROLLOUT}.dtype": "float32" if common.model_dtype == "fp32" else "bfloat16",
+        f"{_MODEL}.lora.merge": True,  # into the weights that verl's servers get
+        f"{_ACTOR}.optim.total_training_steps": 1,  # of a schedule that is not used: our loop sends the rate
+        **(_of_fsdp(ajet) if common.strategy == "fsdp2" else _OF_MEGATRON),
+        **(_RECOMPUTED if common.strategy == "megatron" and common.enable_gradient_checkpointing else {}),
+    }
+
+
+def _of_fsdp(ajet: Ajet) -> dict[str, Any]:
+    exact = "fp32" if ajet.trainer_common.model_dtype == "fp32" else "bf16"
+    return {
         f"{_ACTOR}.fsdp_config.strategy": "fsdp2",
         f"{_ACTOR}.fsdp_config.mixed_precision": {
             "param_dtype": exact, "reduce_dtype": "fp32", "buffer_dtype": "fp32"
         },
-        f"{_ACTOR}.use_dynamic_bsz": True,
-        f"{_ACTOR}.optim.total_training_steps": 1,  # of a schedule that is not used: our loop sends the rate
         **(_WITHOUT_FLASH if lacks_flash_attention(ajet) else {}),
         **(_ON_CPU if ajet.trainer_common.device == "cpu" else {}),
     }  # fmt: skip
@@ -135,4 +161,11 @@ _ON_CPU: Mapping[str, Any] = {
     "actor_rollout_ref.ref.fsdp_config.param_offload": False,
 }
 """There is nowhere to offload to, and no compiler to wait for."""
+_OF_MEGATRON: Mapping[str, Any] = {f"{_ACTOR}.optim.optimizer": "adam"}
+"""Whose weight decay is that of AdamW."""
+_RECOMPUTED: Mapping[str, Any] = {
+    f"{_ACTOR}.megatron.override_transformer_config.recompute_granularity": "full",
+    f"{_ACTOR}.megatron.override_transformer_config.recompute_method": "uniform",
+    f"{_ACTOR}.megatron.override_transformer_config.recompute_num_layers": 1,
+}
 _WITHOUT_FLASH: Mapping[str, Any] = {f"{_MODEL}.override_config": {"attn_implementation": "sdpa"}}

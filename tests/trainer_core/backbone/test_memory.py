@@ -24,6 +24,7 @@ QWEN_HALF_B = {
     "max_position_embeddings": 32768,
 }
 GPUS: dict[str, Any] = {"model_dtype": "bf16", "enable_gradient_checkpointing": True}
+MEGATRON = {"strategy": "megatron"}
 CPU = {"device": "cpu", "n_gpus_per_node": 2}
 
 
@@ -135,6 +136,13 @@ def test_vllm_on_a_gpu_that_trains_and_on_more_than_there_are(tmp_path: Path, gp
     assert lines[-1].startswith("memory      about ")
 
 
+def test_what_megatron_takes_is_not_estimated(tmp_path: Path, gpus: list[int]) -> None:
+    config = config_of(tmp_path, QWEN_7B, {**GPUS, **MEGATRON})
+    plan = make_plan(config.ajet)
+    assert plan.memory is None and plan.parameters == 7_615_616_512
+    assert list(told(plan, config.ajet))[-1] == "memory      not estimated: Megatron shares it out"
+
+
 def test_vllm_that_sleeps_has_room_beside_what_the_training_keeps(tmp_path: Path, gpus: list[int]) -> None:
     gpus += [24 * 10**9]
 
@@ -162,6 +170,16 @@ def test_vllm_that_sleeps_has_room_beside_what_the_training_keeps(tmp_path: Path
             "8 GPUs cannot share the model's 28 .*1 or 2",
         ),
         ({}, {"tensor_model_parallel_size": 3}, "tensor_model_parallel_size: 3: 3 GPUs cannot share"),
+        (
+            {**MEGATRON, "megatron": {"tensor_model_parallel_size": 8}},
+            {},
+            "megatron.tensor_model.*8 GPUs cannot",
+        ),
+        (
+            {**MEGATRON, "megatron": {"pipeline_model_parallel_size": 8}},
+            {},
+            "28 layers are not divided by 8. Write a divisor of 28",
+        ),
         ({}, {"max_model_len": 40_000}, "max_model_len: 40000: the model has 32768 positions"),
     ],
 )

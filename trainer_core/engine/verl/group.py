@@ -8,7 +8,6 @@ from typing import Any
 import ray
 from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
 
-from trainer_core.engine.verl.worker import SplitWorker
 from trainer_core.types import TrainingError
 
 
@@ -65,7 +64,6 @@ def make_pool(nodes: int, per_node: int, *, use_gpu: bool) -> RayResourcePool:
     return RayResourcePool([per_node] * nodes, use_gpu=use_gpu, max_colocate_count=GROUPS)
 
 
-def on_ray(config: Any, pool: RayResourcePool, device: str) -> Any:
-    """A group of `SplitWorker`s, one in each place of the pool."""
-    made = RayClassWithInitArgs(ray.remote(SplitWorker), config=config)
-    return RayWorkerGroup(pool, made, device_name=device)
+def on_ray(worker: type, pool: RayResourcePool, device: str, **settings: Any) -> RayWorkerGroup:
+    """A group of such workers, made from `settings`, one in each place of the pool."""
+    return RayWorkerGroup(pool, RayClassWithInitArgs(ray.remote(worker), **settings), device_name=device)

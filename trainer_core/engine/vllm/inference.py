@@ -18,6 +18,7 @@ import httpx
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
+from trainer_core.engine.gate import Gate
 from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.vllm.requests import ranked, sampling_of, tell
 from trainer_core.engine.vllm.server import VllmServer
@@ -57,9 +58,7 @@ class VllmInference:
         self._server, self._export, self._weights, self._on_gpu = server, export, weights, on_gpu
         self._shares = True
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
-        self._changed = threading.Condition()  # guards what follows
-        self._in_flight = 0
-        self._held: Future[None] | None = None
+        self._gate = Gate()
         self._starts = 0
         self._starting = threading.Lock()
         self._started_again: Future[None] | None = None
@@ -71,26 +70,11 @@ class VllmInference:
 
     async def generate(self, request: Request) -> list[Generation]:
         """See `InferenceEngine.generate`; tokens are told when the answer is whole."""
-        await self._enter()
-        try:
+        async with self._gate.passed():
             answer, with_tops = await self._ask(_body(request)), request.top_logprobs > 0
             made = [_generation(each, self._version, with_tops=with_tops) for each in answer["choices"]]
-        finally:
-            with self._changed:
-                self._in_flight -= 1
-                self._changed.notify_all()
         tell(request, made)
         return made
-
-    async def _enter(self) -> None:
-        """Be counted as under way, once nothing is held back; who pauses is in another thread."""
-        while True:
-            with self._changed:
-                held = self._held
-                if held is None:
-                    self._in_flight += 1
-                    return
-            await asyncio.shield(asyncio.wrap_future(held))  # who gives up leaves the others waiting
 
     async def _ask(self, body: dict[str, Any]) -> Any:
         is_second = False
@@ -142,7 +126,7 @@ class VllmInference:
             if self._failed is None:
                 self._server.write_stacks()
                 self._failed = TrainingError(
-                    f"vLLM has computed no token{self._server.given_up}. {self._in_flight} requests "
+                    f"vLLM has computed no token{self._server.given_up}. {self._gate.inside} requests "
                     "are under way. Start again: training goes on from the last checkpoint"
                 )
             raise self._failed
@@ -193,8 +177,7 @@ class VllmInference:
 
     async def pause(self) -> None:
         """See `InferenceEngine.pause`."""
-        with self._changed:
-            self._held = self._held or Future()
+        self._gate.close()
         await asyncio.to_thread(self._come_to_rest)
 
     def _come_to_rest(self) -> None:
@@ -203,8 +186,7 @@ class VllmInference:
         Raises:
             TrainingError: it lives, and does not.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: not self._in_flight)
+        self._gate.wait()
         if self._server.sleeps:
             try:
                 self._server.command("/sleep?level=2")  # new weights come before it wakes
@@ -214,10 +196,7 @@ class VllmInference:
 
     async def resume(self) -> None:
         """See `InferenceEngine.resume`."""
-        with self._changed:
-            held, self._held = self._held, None
-        if held is not None:
-            held.set_result(None)
+        self._gate.open()
 
     async def update_weights(self, version: int) -> None:
         """See `InferenceEngine.update_weights`."""
@@ -264,7 +243,7 @@ class VllmInference:
 
     async def close(self) -> None:
         """See `InferenceEngine.close`."""
-        await self.resume()
+        self._gate.open()
 
 
 def handles(weights: Mapping[str, torch.Tensor]) -> str:
