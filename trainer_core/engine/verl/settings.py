@@ -132,8 +132,8 @@ def check(tree: DictConfig, *, starts: bool, is_hybrid: bool) -> None:
     except (ImportError, ValueError) as error:
         raise TrainingError(
             f"ajet.rollout.inference: verl cannot start {settings.rollout.name} from this environment "
-            f"({' '.join(str(error).split())}). With GPUs type: pip install '.[trainer,verl,vllm]'; else write vllm for a server "
-            "that the trainer starts"
+            f"({' '.join(str(error).split())}). With GPUs type: pip install '.[trainer,verl,vllm]'; else "
+            "write vllm for a server that the trainer starts"
         ) from error
 
 
