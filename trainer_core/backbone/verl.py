@@ -149,10 +149,10 @@ def _worker_maker(
     environment |= {"OMP_NUM_THREADS": str(common.num_threads), "VERL_LOGGING_LEVEL": "WARN"}
     environment |= _ON_CPU if common.device == "cpu" else {}
     address = os.environ.get("RAY_ADDRESS", "auto") if common.ray == "cluster" else "local"
-    workers, is_hybrid = common.nnodes * common.n_gpus_per_node, config.ajet.rollout.inference == "verl"
-    servers = workers + 1 if is_hybrid else 0  # and what shares requests out among them
-    closing.callback(join_ray(address, GROUPS * workers + servers, environment))
-    pool = make_pool(common.nnodes, common.n_gpus_per_node, use_gpu=common.device == "cuda")
+    is_hybrid, per_node = config.ajet.rollout.inference == "verl", common.n_gpus_per_node
+    beside = per_node + 1 if is_hybrid else 0  # servers, and what shares requests out among them
+    closing.callback(join_ray(address, GROUPS * common.nnodes * per_node + beside, environment))
+    pool = make_pool(common.nnodes, per_node, use_gpu=common.device == "cuda", beside=beside)
 
     def make(role: str) -> WatchedGroup:
         if is_hybrid and role == "actor":

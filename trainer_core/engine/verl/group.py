@@ -40,13 +40,13 @@ GROUPS = 2
 """In a pool: the policy, and the reference beside it."""
 
 
-def make_pool(nodes: int, per_node: int, *, use_gpu: bool) -> RayResourcePool:
-    """A place for each worker, on each of so many machines.
+def make_pool(nodes: int, per_node: int, *, use_gpu: bool, beside: int = 0) -> RayResourcePool:
+    """A place for each worker, on each of so many machines, and CPUs for so many actors `beside` them.
 
     Raises:
         TrainingError: the cluster has less, for which Ray would wait for ever.
     """
-    asked = {"CPU": per_node * GROUPS} | ({"GPU": per_node} if use_gpu else {})
+    asked = {"CPU": per_node * GROUPS + beside} | ({"GPU": per_node} if use_gpu else {})
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for name, number in asked.items():
         if sum(int(each.get(name, 0.0) // number) for each in machines) < nodes:

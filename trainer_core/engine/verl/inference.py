@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -17,11 +16,11 @@ from trainer_core.engine.protocols import Generation, Request
 from trainer_core.engine.sampling import end_ids, has_stop_text
 from trainer_core.engine.verl.settings import made
 from trainer_core.engine.verl.watch import WatchedGroup, in_words
-from trainer_core.engine.vllm.requests import sampling_of, tell
+from trainer_core.engine.vllm.requests import Unordered, sampling_of, tell
 from trainer_core.types import FinishReason, TrainingError
 
 
-class VerlInference:
+class VerlInference(Unordered):
     """Fills `InferenceEngine` through verl's server client. Of a request for n answers it makes n. An answer
     that nobody waits for any more is computed to its end: verl's client cannot take it back."""
 
@@ -102,11 +101,6 @@ class VerlInference:
             return FinishReason.STOP
         is_stopped = has_stop_text(self._tokenizer, ids, request.stop_texts)
         return FinishReason.STOP if is_stopped else FinishReason.LENGTH
-
-    @contextmanager
-    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
-        """See `InferenceEngine.session`; vLLM takes no notice."""
-        yield
 
     async def pause(self) -> None:
         """See `InferenceEngine.pause`."""

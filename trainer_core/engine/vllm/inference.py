@@ -7,9 +7,8 @@ import base64
 import logging
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,7 +19,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 from trainer_core.engine.gate import Gate
 from trainer_core.engine.protocols import Generation, Request
-from trainer_core.engine.vllm.requests import ranked, sampling_of, tell
+from trainer_core.engine.vllm.requests import Unordered, ranked, sampling_of, tell
 from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import FinishReason, TrainingError
 
@@ -36,7 +35,7 @@ _MOST_STARTS = 10
 """Of a server that dies on its way."""
 
 
-class VllmInference:
+class VllmInference(Unordered):
     """Fills `InferenceEngine`. Requests wait while it is paused; a request that the server dies over is asked
     again when it has been started anew, with the weights that it had."""
 
@@ -169,11 +168,6 @@ class VllmInference:
             finally:
                 self._started_again = None
                 again.set_result(None)
-
-    @contextmanager
-    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
-        """See `InferenceEngine.session`; vLLM takes no notice."""
-        yield
 
     async def pause(self) -> None:
         """See `InferenceEngine.pause`."""
