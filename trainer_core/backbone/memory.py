@@ -87,14 +87,13 @@ def estimate(
 
 def kept(memory: Memory, ajet: Ajet) -> int:
     """Bytes of each GPU that the training keeps while vLLM samples, from an estimate of its peak."""
-    stay, offload = (
-        {"weights", "float32 weights", "optimizer", "reference copy"},
-        ajet.trainer_common.fsdp_config,
-    )
-    if ajet.backbone == "verl":
-        stay -= {"weights"} if offload.param_offload else set()
-        stay -= {"optimizer"} if offload.optimizer_offload else set()
-    return sum(size for part, size in memory.device.items() if part in stay)
+    is_verl, offload = ajet.backbone == "verl", ajet.trainer_common.fsdp_config
+    stays = {
+        "weights": not (is_verl and offload.param_offload),
+        "optimizer": not (is_verl and offload.optimizer_offload),
+        **dict.fromkeys(("float32 weights", "reference copy"), True),
+    }
+    return sum(size for part, size in memory.device.items() if stays.get(part))
 
 
 def _sorted(parts: Mapping[str, int]) -> dict[str, int]:

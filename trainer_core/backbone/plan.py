@@ -122,8 +122,8 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
         yield f"validation  {times}, each time {_number(plan.samples_per_validation)} samples"
     if plan.memory is None:
         why = f"the shape of {ajet.model.path} is not known on this machine"
-        if ajet.backbone == "trinity" or common.strategy == "megatron":
-            why = f"{'Trinity' if ajet.backbone == 'trinity' else 'Megatron'} shares it out"
+        if (owner := "trinity" if ajet.backbone == "trinity" else common.strategy) != "fsdp2":
+            why = f"{owner.capitalize()} shares it out"
         yield f"memory      not estimated: {why}"
     elif plan.main_memory:
         has = f", which has {size_of(plan.gpu_memory)}" if plan.gpu_memory else "; none is seen here"

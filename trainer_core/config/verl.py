@@ -80,8 +80,8 @@ def translated(ajet: Ajet) -> dict[str, Any]:
     return values | {
         f"{_ACTOR}.use_dynamic_bsz": True,
         f"{_ROLLOUT}.dtype": "float32" if common.model_dtype == "fp32" else "bfloat16",
-        f"{_MODEL}.lora.merge": True,  # into the weights that verl's servers get
         f"{_ACTOR}.optim.total_training_steps": 1,  # of a schedule that is not used: our loop sends the rate
+        **({f"{_MODEL}.lora.merge": True} if ajet.lora.lora_rank else {}),  # for verl's servers
         **(_of_fsdp(ajet) if common.strategy == "fsdp2" else _OF_MEGATRON),
         **(_RECOMPUTED if common.strategy == "megatron" and common.enable_gradient_checkpointing else {}),
     }

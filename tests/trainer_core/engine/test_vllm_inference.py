@@ -14,8 +14,10 @@ import httpx
 import pytest
 import torch
 
+from trainer_core.config.schema import Ajet
 from trainer_core.engine.protocols import Request
 from trainer_core.engine.vllm.inference import VllmInference
+from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import Sampling, TrainingError
 
 REQUEST = Request([1, 2], Sampling(1.0), 4)
@@ -185,6 +187,15 @@ async def test_weights_on_its_gpu_are_read_there_or_come_as_files(
         assert server.commands == ["take_shared", reset] * 3 and not exported
     else:
         assert server.commands == ["take_shared", *["take_weights", reset] * 3] and len(exported) == 2
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_a_server_on_a_gpu_is_started_so_that_it_can_sleep(tmp_path: Path, sleeps: bool) -> None:
+    rollout, common = {"inference": "vllm", "free_cache_engine": sleeps}, {"device": "cuda"}
+    ajet = Ajet.model_validate({"rollout": rollout, "trainer_common": common})
+    server = VllmServer(ajet, "model", tmp_path / "vllm.log", tmp_path)
+    server.close()
+    assert server.sleeps is sleeps and ("--enable-sleep-mode" in server._arguments) is sleeps
 
 
 async def test_it_sleeps_from_the_last_answer_to_the_new_weights(

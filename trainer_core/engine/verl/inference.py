@@ -65,11 +65,9 @@ class VerlInference(Unordered):
 
     async def _one(self, request: Request, limit: int, index: int) -> Generation:
         sampling = sampling_of(request) | {"n": 1, "seed": request.seed + index, "max_tokens": limit}
+        key = "-".join(map(str, request.session[:2])) or uuid4().hex  # an episode's calls go to one server
         asked = self._client.generate(
-            "-".join(map(str, request.session[:2]))
-            or uuid4().hex,  # the calls of an episode go to one server
-            prompt_ids=list(request.prompt_ids),
-            sampling_params=sampling | {"logprobs": True},
+            key, prompt_ids=list(request.prompt_ids), sampling_params=sampling | {"logprobs": True}
         )
         with in_words("a server"):
             made = await self._watched(asyncio.ensure_future(asked))

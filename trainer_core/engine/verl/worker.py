@@ -88,6 +88,8 @@ class SplitWorker(TinkerTrainingWorker):
             if self.model_config.generation_config is not None:
                 self.model_config.generation_config.save_pretrained(folder)
             save_file(whole, Path(folder, "model.safetensors"), metadata={"format": "pt"})
+        if self.engine.is_param_offload_enabled:  # Megatron has brought them to the GPU
+            self.engine.to("cpu", model=True, optimizer=False, grad=False)
         get_torch_device().empty_cache()  # for a vLLM beside it that wakes up
         torch.distributed.barrier()
 
