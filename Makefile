@@ -103,10 +103,11 @@ $(STACK)/self-test: $(STACK)/verl/ready $(STACK)/vllm/ready
 	@$(STACK_TESTS) tests/trainer_core/stack -k "samples_from_the_weights or (same_steps and one)"
 	@touch $@
 
-# The last in a process of its own, as a training is: after the Rays of the others, one more does not always start.
+# Some in processes of their own, as a training is: after the Rays of the others, one more does not always start.
+ALONE := tests/trainer_core/stack/test_watch.py tests/trainer_core/stack/test_verls_servers.py
 test-stack: $(STACK)/verl/ready $(STACK)/vllm/ready
-	@$(STACK_TESTS) tests/trainer_core/stack --ignore tests/trainer_core/stack/test_watch.py
-	@$(STACK_TESTS) tests/trainer_core/stack/test_watch.py
+	@$(STACK_TESTS) tests/trainer_core/stack $(ALONE:%=--ignore %)
+	@for each in $(ALONE); do $(STACK_TESTS) $$each || exit 1; done
 
 test-trinity: setup $(STACK)/trinity/ready
 	OMP_NUM_THREADS=1 TRINITY_PYTHON=$(CURDIR)/$(STACK)/trinity/bin/python $(BIN)/python -m pytest -q tests/trainer_core/stack/test_trinity.py

@@ -1,8 +1,10 @@
-"""What verl's own `main_ppo` needs on a CPU, through verl's extension points, beside our platform: sampling
-by a vLLM server that runs already, asked as our trainer asks it; a replay buffer that polls faster; a reward.
+"""What verl's own rollout and `main_ppo` need on a CPU, through verl's extension points, beside our platform:
+sampling by a vLLM server that runs already, asked as our trainer asks it, under the name `running` and in
+place of verl's `vllm`; a replay buffer that polls faster; a reward.
 
-verl imports this module in each of its processes: VERL_USE_EXTERNAL_MODULES names it. STOCK_SOCKET says where
-the server listens, STOCK_WEIGHTS where it takes weights from, STOCK_LONGEST the most tokens of an answer.
+verl imports this module in each of its processes: VERL_USE_EXTERNAL_MODULES or `model.external_lib` names it.
+STOCK_SOCKET says where the server listens, STOCK_WEIGHTS where it takes weights from, STOCK_LONGEST the most
+tokens of an answer where the request does not say.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ fsdp_utils.CPUOffloadPolicy = lambda **_: OffloadPolicy()
 class _Running(VllmServer):
     """A server that somebody else started."""
 
+    log, timeout_s, sleeps = Path("vllm.log"), 600.0, False
+
     def __init__(self) -> None:
         self.socket = os.environ["STOCK_SOCKET"]
 
@@ -57,8 +61,14 @@ class Server:
 
     async def generate(self, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any) -> TokenOutput:
         self._asked += 1
-        sampling = Sampling(*(sampling_params[name] for name in ("temperature", "top_p", "top_k")))
-        request = Request(list(prompt_ids), sampling, int(os.environ["STOCK_LONGEST"]), seed=self._asked)
+        request = Request(
+            list(prompt_ids),
+            Sampling(*(sampling_params[name] for name in ("temperature", "top_p", "top_k"))),
+            sampling_params.get("max_tokens") or int(os.environ["STOCK_LONGEST"]),
+            stop_ids=tuple(sampling_params.get("stop_token_ids", ())),
+            seed=sampling_params.get("seed", self._asked),
+            stop_texts=tuple(sampling_params.get("stop", ())),
+        )
         (made,) = await self._engine.generate(request)
         return TokenOutput(
             token_ids=list(made.ids),
@@ -78,17 +88,17 @@ class Server:
 
 
 class Replica(RolloutReplica):
-    """The one server."""
+    """One of verl's servers, all of which stand for the one that runs."""
 
     async def launch_servers(self) -> None:
         actor: Any = Server  # what Ray has made of it
-        self._server_handle = actor.options(name=_ACTOR).remote()
-        self._server_address = os.environ["STOCK_SOCKET"]
+        self._server_handle = actor.options(name=f"{_ACTOR}-{self.replica_rank}").remote()
+        self._server_address = f"{os.environ['STOCK_SOCKET']}#{self.replica_rank}"
         self.servers = [self._server_handle]
 
 
 class Adapter(base.BaseRollout):
-    """In the training process: the weights go the way that our trainer's go."""
+    """In each training process: the weights of the first go the way that our trainer's go."""
 
     async def resume(self, tags: list[str]) -> None:
         return None
@@ -100,12 +110,14 @@ class Adapter(base.BaseRollout):
         self, weights: Any, wire_format: str = "named_tensors", global_steps: int | None = None, **_: Any
     ) -> None:
         whole: dict[str, torch.Tensor] = {}
-        async for name, value in ensure_async_iterator(weights):
-            if not name.endswith("lm_head.weight"):  # it is tied
+        rank = int(os.environ["RANK"])
+        async for name, value in ensure_async_iterator(weights):  # by all, as they are gathered from all
+            if rank == 0 and not name.endswith("lm_head.weight"):  # it is tied
                 whole[name] = value.detach().float().cpu().contiguous().clone()
-        engine = VllmInference(_Running(), partial(_write, whole), Path(os.environ["STOCK_WEIGHTS"]))
-        await engine.update_weights(0)
-        await ray.get_actor(_ACTOR).weights_are_of.remote(global_steps)
+        if rank == 0:
+            engine = VllmInference(_Running(), partial(_write, whole), Path(os.environ["STOCK_WEIGHTS"]))
+            await engine.update_weights(0)
+        await ray.get_actor(f"{_ACTOR}-{rank}").weights_are_of.remote(global_steps)
 
 
 def _write(whole: dict[str, torch.Tensor], folder: Path) -> None:
@@ -124,5 +136,6 @@ def polling(*_: Any, **settings: Any) -> Any:
     return ReplayBuffer(**settings, poll_interval=POLL_S)
 
 
-base._ROLLOUT_REGISTRY["running", "async"] = f"{__name__}.Adapter"
-RolloutReplicaRegistry.register("running", lambda: Replica)
+for _name in ("running", "vllm"):
+    base._ROLLOUT_REGISTRY[_name, "async"] = f"{__name__}.Adapter"
+    RolloutReplicaRegistry.register(_name, lambda: Replica)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from trainer_core.backbone.memory import Memory
+from trainer_core.backbone.memory import Memory, kept
 from trainer_core.backbone.schedule import longest_response
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.problems import Finding
@@ -44,11 +44,17 @@ def gpu_memory() -> list[int]:
 def misfits(ajet: Ajet, shape: ModelShape) -> Iterator[Finding]:
     """What is refused later, in verl's or vLLM's own words: heads of the model that GPUs do not divide
     (both repeat key/value heads where there are fewer than GPUs), and a context that the model has not."""
-    common, rollout, is_vllm = ajet.trainer_common, ajet.rollout, ajet.rollout.inference == "vllm"
+    common, rollout, is_vllm = ajet.trainer_common, ajet.rollout, ajet.rollout.asks_vllm
     divided = []
     if common.device == "cuda" and ajet.backbone == "verl":
         key = "ajet.trainer_common.ulysses_sequence_parallel_size"
         divided.append((key, common.ulysses_sequence_parallel_size))
+        key, parts = "ajet.trainer_common.megatron", common.megatron.pipeline_model_parallel_size
+        divided.append((f"{key}.tensor_model_parallel_size", common.megatron.tensor_model_parallel_size))
+        if shape.layers % parts:
+            why = f"the model's {shape.layers} layers are not divided by {parts}"
+            fix = f"Write a divisor of {shape.layers}."
+            yield Finding(f"{key}.pipeline_model_parallel_size", parts, "refused", why, fix)
     if common.device == "cuda" and is_vllm:
         divided.append(("ajet.rollout.tensor_model_parallel_size", rollout.tensor_model_parallel_size))
     heads, pairs = shape.heads, shape.key_value_heads
@@ -70,8 +76,8 @@ def shortages(ajet: Ajet, memory: Memory | None, gpus: list[int]) -> Iterator[Fi
         if memory is not None:
             yield from _shortage(ajet, memory.device, main_memory(), "of memory, and this machine has")
         return
-    is_vllm, size = rollout.inference == "vllm", rollout.tensor_model_parallel_size
-    if is_vllm and gpus and size > len(gpus):
+    is_vllm, size = rollout.asks_vllm, rollout.tensor_model_parallel_size
+    if rollout.inference == "vllm" and gpus and size > len(gpus):
         why = f"the vLLM server runs on this machine, which has {len(gpus)} GPUs"
         yield _doubt("ajet.rollout.tensor_model_parallel_size", size, why, f"Write {len(gpus)} or less.")
     if memory is None:
@@ -81,13 +87,17 @@ def shortages(ajet: Ajet, memory: Memory | None, gpus: list[int]) -> Iterator[Fi
         return
     needed, there = sum(memory.device.values()), min(gpus)
     yield from _shortage(ajet, memory.device, there, "of each GPU, which has")
-    share = rollout.gpu_memory_utilization
-    if is_vllm and needed < there < needed + share * there:
-        left = int(100 * (there - needed) / there) / 100
-        why = f"training needs {size_of(needed)} of {size_of(there)}, and vLLM's first GPU is one that trains"
-        lower = f"Lower it to {left:.2f}, or have" if left else "Have"
-        fix = f"{lower} a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES."
-        yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, fix)
+    share, turns = rollout.gpu_memory_utilization, rollout.free_cache_engine
+    beside = kept(memory, ajet) if turns else needed
+    if is_vllm and needed < there < beside + share * there:
+        left = int(100 * (there - beside) / there) / 100
+        trains = f"training {'keeps' if turns else 'needs'} {size_of(beside)} of {size_of(there)}"
+        ways = [f"lower it to {left:.2f}"] if left else []
+        ways += [] if turns else ["set rollout.free_cache_engine: true"]
+        if rollout.inference == "vllm":
+            ways += ["have a script at rollout.vllm_python set CUDA_VISIBLE_DEVICES"]
+        why, fix = f"{trains}, and vLLM samples on a GPU that trains", ", or ".join(ways)
+        yield _doubt("ajet.rollout.gpu_memory_utilization", share, why, f"{fix[:1].upper()}{fix[1:]}.")
 
 
 def _shortage(ajet: Ajet, parts: dict[str, int], there: int, whose: str) -> Iterator[Finding]:

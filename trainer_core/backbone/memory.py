@@ -85,6 +85,17 @@ def estimate(
     return Memory(_sorted({**host, **on_machine}), {})
 
 
+def kept(memory: Memory, ajet: Ajet) -> int:
+    """Bytes of each GPU that the training keeps while vLLM samples, from an estimate of its peak."""
+    is_verl, offload = ajet.backbone == "verl", ajet.trainer_common.fsdp_config
+    stays = {
+        "weights": not (is_verl and offload.param_offload),
+        "optimizer": not (is_verl and offload.optimizer_offload),
+        **dict.fromkeys(("float32 weights", "reference copy"), True),
+    }
+    return sum(size for part, size in memory.device.items() if stays.get(part))
+
+
 def _sorted(parts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((name, size) for name, size in parts.items() if size), key=lambda part: -part[1]))
 
@@ -108,15 +119,19 @@ def _adapters(shape: ModelShape, rank: int) -> int:
 
 def _host(shape: ModelShape, ajet: Ajet, ranks_here: int) -> dict[str, int]:
     """In main memory wherever the training computes: programs, and what brings weights to the sampler."""
-    common, is_vllm = ajet.trainer_common, ajet.rollout.inference == "vllm"
+    common, rollout = ajet.trainer_common, ajet.rollout
     exact, parts = shape.parameters * _FLOAT, {"libraries": _LIBRARIES}
     if ajet.backbone == "verl":
-        is_one = ranks_here * common.nnodes == 1 and common.ray == "auto"
+        is_one = ranks_here * common.nnodes == 1 and common.ray == "auto" and rollout.inference != "verl"
         processes = 1 if is_one else 2 + ranks_here * (1 + _keeps_reference(ajet))  # the trainer's, and Ray's
         parts = {"libraries": processes * _VERL_LIBRARIES}
-    if is_vllm:
-        parts["libraries"] += 2 * _VERL_LIBRARIES  # its server and its engine
-        parts["weights on their way to vLLM"] = exact
+    if rollout.asks_vllm:
+        servers = 1
+        if rollout.inference == "verl":  # which sends weights from GPU to GPU
+            servers = -(-ranks_here // rollout.tensor_model_parallel_size)
+        else:
+            parts["weights on their way to vLLM"] = exact
+        parts["libraries"] += 2 * servers * _VERL_LIBRARIES  # each with its engine
         if common.device == "cpu":
             cache = _GIGABYTE * max(1, math.ceil(ajet.rollout.kv_cache_memory_bytes / _GIGABYTE))
             parts |= {"vLLM's weights": shape.parameters * _number_bytes(ajet), "vLLM's KV cache": cache}

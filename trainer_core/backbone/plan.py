@@ -125,12 +125,16 @@ def told(plan: Plan, ajet: Ajet) -> Iterator[str]:
         yield f"validation  {times}, each time {_number(plan.samples_per_validation)} samples"
     if plan.memory is None:
         why = f"the shape of {ajet.model.path} is not known on this machine"
-        yield f"memory      not estimated: {'Trinity shares it out' if ajet.backbone == 'trinity' else why}"
+        if (owner := "trinity" if ajet.backbone == "trinity" else common.strategy) != "fsdp2":
+            why = f"{owner.capitalize()} shares it out"
+        yield f"memory      not estimated: {why}"
     elif plan.main_memory:
         has = f", which has {size_of(plan.gpu_memory)}" if plan.gpu_memory else "; none is seen here"
         yield f"GPU memory  {_parts(plan.memory)}, on each{has}"
-        if ajet.rollout.inference == "vllm":
-            yield f"            and {ajet.rollout.gpu_memory_utilization:.0%} of each GPU that vLLM uses"
+        rollout = ajet.rollout
+        if rollout.asks_vllm:
+            turns = ", by turns" if rollout.free_cache_engine else ""
+            yield f"            and {rollout.gpu_memory_utilization:.0%} of each GPU that vLLM uses{turns}"
         yield f"memory      {_parts(plan.main_memory)}, on each machine"
     else:
         yield f"memory      {_parts(plan.memory)}"
@@ -196,7 +200,9 @@ def estimated(
     found: Any = raw or {}
     for name in OFFLOAD_POLICY.split(".")[1:]:
         found = found.get(name) if isinstance(found, Mapping) else None
-    memory = estimate(shape, ajet, planned, validated, offloads=found is True) if shape else None
+    memory = None
+    if shape is not None and ajet.trainer_common.strategy != "megatron":
+        memory = estimate(shape, ajet, planned, validated, offloads=found is True)
     gpus = gpu_memory() if ajet.trainer_common.device == "cuda" else []
     return shape, memory, gpus, list(shortages(ajet, memory, gpus))
 

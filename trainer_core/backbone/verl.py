@@ -1,4 +1,4 @@
-"""Backbone `verl`: trains on verl's FSDP workers, samples with vLLM or on transformers in this process."""
+"""Backbone `verl`: trains on verl's workers; samples with vLLM (verl's or ours) or on transformers here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer_core.backbone import local
 from trainer_core.backbone.inference import closes, exported, on_transformers, on_vllm
 from trainer_core.bounds import MICRO_BATCH_TOKENS
 from trainer_core.config.verl import translated
-from trainer_core.engine.protocols import Engines
+from trainer_core.engine.protocols import Engines, InferenceEngine
 from trainer_core.engine.start_model import load_model
 from trainer_core.types import TaskSplits
 
@@ -50,9 +50,10 @@ def look(config: Config) -> dict[str, Any]:
     """
     prepare(config)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        from trainer_core.engine.verl.settings import made, raw, verl_tree
+        from trainer_core.engine.verl.settings import check, raw, verl_tree
 
-        made(verl_tree(config), "actor")
+        on_cpu = config.ajet.trainer_common.device == "cpu"  # a config for GPUs may be of another machine
+        check(verl_tree(config), starts=on_cpu, is_hybrid=config.ajet.rollout.inference == "verl")
         return {**translated(config.ajet), **raw(config)}
 
 
@@ -75,16 +76,18 @@ def make_engines(
     is_lora = ajet.lora.lora_rank > 0
     needs_copy = not is_lora and common.uses_reference
     size = common.nnodes * common.n_gpus_per_node
-    in_process = size == 1 and common.ray == "auto"
+    is_hybrid = rollout.inference == "verl"
+    in_process = size == 1 and common.ray == "auto" and not is_hybrid
     say(f"verl trains {'in this process' if in_process else f'on Ray, {size} workers'}")
     # open to the end: libraries that are imported meanwhile go on logging to it
     log = closing.enter_context(Path(ajet.experiment_dir, "verl.log").open("a"))  # noqa: SIM115
     with redirect_stdout(log), redirect_stderr(log):
-        from trainer_core.engine.verl.settings import verl_tree, without_flash_attention
+        from trainer_core.engine.verl.settings import check, verl_tree, without_flash_attention
         from trainer_core.engine.verl.training import VerlTraining
 
         tree = verl_tree(config)
         tree.actor_rollout_ref.model.path = folder
+        check(tree, starts=True, is_hybrid=is_hybrid)
         is_without = without_flash_attention(tree)
         make = _worker_maker(config, tree, closing, log, in_process=in_process)
         policy, reference = make("actor"), make("ref") if needs_copy else None
@@ -93,14 +96,21 @@ def make_engines(
     training = VerlTraining(
         policy,
         reference,
-        world_size=size // common.ulysses_sequence_parallel_size,
-        sharing=common.ulysses_sequence_parallel_size,
+        world_size=size // common.model_parallel_size,
+        sharing=common.sequence_parallel_size,
         max_tokens=rollout.ppo_max_token_len_per_gpu or MICRO_BATCH_TOKENS,
         temperature=rollout.temperature,
         grad_clip=common.optim.grad_clip,
         is_lora=is_lora,
     )
-    if rollout.inference == "vllm":
+    inference: InferenceEngine
+    if is_hybrid:
+        say("verl starts its vLLM servers")
+        with redirect_stdout(log), redirect_stderr(log):
+            from trainer_core.engine.verl.inference import start_servers
+
+            inference = start_servers(tree, policy, limit_s=common.worker_timeout)
+    elif rollout.inference == "vllm":
         inference = on_vllm(ajet, folder, training, closing, say=say, safe_point=safe_point)
     else:
         own = load_model(folder)
@@ -123,23 +133,33 @@ def _worker_maker(
     common = config.ajet.trainer_common
 
     def settings(role: str) -> Any:
-        own, offload = tree.copy(), tree.actor_rollout_ref[role].fsdp_config.param_offload
-        own.actor_rollout_ref.actor.fsdp_config.param_offload = offload
+        own, engine = tree.copy(), "fsdp_config" if common.strategy == "fsdp2" else "megatron"
+        offload = tree.actor_rollout_ref[role][engine].param_offload
+        own.actor_rollout_ref.actor[engine].param_offload = offload
         return worker_settings(own)
 
     if in_process:
         return lambda role: WatchedWorker(in_this_process(settings(role)), common.worker_timeout, log)
-    from trainer_core.engine.verl.group import GROUPS, join_ray, make_pool, on_ray
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    environment = {"OMP_NUM_THREADS": str(common.num_threads), "VERL_LOGGING_LEVEL": "WARN"}
+    from trainer_core.engine.verl.group import GROUPS, join_ray, make_pool, on_ray
+    from trainer_core.engine.verl.worker import HybridWorker, SplitWorker
+
+    environment = get_ppo_ray_runtime_env(tree)["env_vars"]
+    environment |= {"OMP_NUM_THREADS": str(common.num_threads), "VERL_LOGGING_LEVEL": "WARN"}
     environment |= _ON_CPU if common.device == "cpu" else {}
     address = os.environ.get("RAY_ADDRESS", "auto") if common.ray == "cluster" else "local"
-    workers = common.nnodes * common.n_gpus_per_node
-    closing.callback(join_ray(address, GROUPS * workers, environment))
-    pool = make_pool(common.nnodes, common.n_gpus_per_node, use_gpu=common.device == "cuda")
+    is_hybrid, per_node = config.ajet.rollout.inference == "verl", common.n_gpus_per_node
+    beside = per_node + 1 if is_hybrid else 0  # servers, and what shares requests out among them
+    closing.callback(join_ray(address, GROUPS * common.nnodes * per_node + beside, environment))
+    pool = make_pool(common.nnodes, per_node, use_gpu=common.device == "cuda", beside=beside)
 
     def make(role: str) -> WatchedGroup:
-        group = on_ray(settings(role), pool, common.device)
+        if is_hybrid and role == "actor":
+            own = {"config": tree.actor_rollout_ref, "role": "actor_rollout"}
+            group = on_ray(HybridWorker, pool, common.device, **own)
+        else:
+            group = on_ray(SplitWorker, pool, common.device, config=settings(role))
         return WatchedGroup(group, common.worker_timeout, Path(log.name))
 
     return make

@@ -44,7 +44,7 @@ class Rollout(
         "code that would be loaded": "user_workflow vllm_python vllm_arguments",
         "how the training runs": "inference max_env_worker tensor_model_parallel_size n_vllm_engine "
         "max_num_seqs name gpu_memory_utilization ppo_max_token_len_per_gpu deterministic "
-        "kv_cache_memory_bytes",
+        "kv_cache_memory_bytes free_cache_engine",
         "prompt or response length": "max_response_length_in_one_turn max_model_len",
         "effective batch": "num_repeat",
         "sampling": "temperature top_p top_k",
@@ -80,16 +80,20 @@ class Rollout(
     n_vllm_engine: Positive = key(1, "Inference engines (trinity).")
     max_num_seqs: Positive = key(64, "Sequences an inference engine decodes together.")
     name: Literal["vllm", "sglang"] = key("vllm", "Inference engine on GPUs.")
-    inference: Literal["transformers", "vllm"] = key(
+    inference: Literal["transformers", "vllm", "verl"] = key(
         "transformers",
-        "What samples: `transformers` in the trainer's process, or a `vllm` server that it starts. "
-        "Unset: `vllm` on backbones verl and trinity.",
+        "What samples: `transformers` in the trainer's process, a `vllm` server that it starts, or (backbone "
+        "verl) `verl`: verl's own vLLM servers, on the GPUs that train. Unset: `vllm` on backbones verl and "
+        "trinity.",
     )
     vllm_python: str | None = key(
         None, "Interpreter that has vLLM installed. null: the trainer's own.", min_length=1
     )
     vllm_arguments: list[str] = section(list, "More arguments of vLLM's server, such as `--enforce-eager`.")
     gpu_memory_utilization: Fraction = key(0.85, "Share of GPU memory the inference engine takes.")
+    free_cache_engine: bool = key(
+        False, "Have vLLM give its GPU memory back while weights are trained. Unset: true with `verl`."
+    )
     num_repeat: Positive = key(4, "Episodes per task and update: the size of a group.")
     temperature: float = key(
         0.9, "Sampling temperature in training; 0 would repeat one answer and teach nothing.", ge=0.001
@@ -109,3 +113,8 @@ class Rollout(
         2**30, "Most memory for keys and values of what is generated at the same time."
     )
     chat_template_generate_prompt_type: Literal["default", "qwen3.6"] = key("default", "Generation prompt.")
+
+    @property
+    def asks_vllm(self) -> bool:
+        """True if a vLLM server samples, the trainer's own or verl's."""
+        return self.inference != "transformers"

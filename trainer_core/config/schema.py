@@ -118,6 +118,8 @@ class Ajet(
         if self.backbone in ("verl", "trinity"):
             _set_if_unset(rollout, "inference", "vllm")
             _set_if_unset(trainer, "device", "cuda")
+            takes_turns = rollout.inference == "verl" and trainer.device == "cuda"
+            _set_if_unset(rollout, "free_cache_engine", takes_turns)
             if trainer.device == "cpu":
                 _set_if_unset(trainer, "n_gpus_per_node", 1)
         if self.enable_swarm_mode:

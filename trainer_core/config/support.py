@@ -39,11 +39,13 @@ class Rule:
 
 
 _OF_VLLM = (
-    "rollout.tensor_model_parallel_size rollout.max_num_seqs rollout.gpu_memory_utilization rollout.vllm_*"
+    "rollout.tensor_model_parallel_size rollout.max_num_seqs rollout.gpu_memory_utilization "
+    "rollout.free_cache_engine rollout.vllm_*"
 )
 _OF_VERL = (
     "trainer_common.nnodes trainer_common.n_gpus_per_node trainer_common.ray trainer_common.fsdp_config.* "
-    "trainer_common.ulysses_sequence_parallel_size rollout.name"
+    "trainer_common.strategy trainer_common.megatron.* trainer_common.ulysses_sequence_parallel_size "
+    "rollout.name"
 )
 _TIMEOUT = "trainer_common.worker_timeout"
 _OF_TRINITY = "trinity trainer_common.trinity_python"
@@ -145,9 +147,10 @@ TRINITY = (
          "nothing here reads it"),
     Rule("ignored", "trainer_common.loss_weight_normalization_episode_level",
          "Trinity weighs sequences, however many an episode became"),
-    Rule("ignored", "rollout.vllm_* rollout.deterministic rollout.kv_cache_memory_bytes "
+    Rule("ignored", "rollout.vllm_* rollout.free* rollout.deterministic rollout.kv_cache_memory_bytes "
          "rollout.multi_turn.max_sample*", "Trinity starts vLLM itself, and trains all calls"),
-    Rule("ignored", "trainer_common.num_threads trainer_common.ref_param_offload "
+    Rule("ignored", "trainer_common.strategy trainer_common.megatron.* "
+         "trainer_common.num_threads trainer_common.ref_param_offload "
          "trainer_common.enable_gradient_checkpointing", "Trinity decides"),
     Rule("ignored", "trainer_common.save_trajectory_as_json_file "
          "trainer_common.val_print_to_markdown_file_path", "Trinity keeps records of its own"),
@@ -195,7 +198,7 @@ def _from_table(config: Config) -> Iterator[Finding]:
     backbone = config.ajet.backbone
     for key in all_keys().values():
         rule = None if key.is_section else rule_for(key.path, backbone)
-        if rule is None or (rule.keys in (_OF_VLLM, _TIMEOUT) and config.ajet.rollout.inference == "vllm"):
+        if rule is None or (rule.keys in (_OF_VLLM, _TIMEOUT) and config.ajet.rollout.asks_vllm):
             continue
         if (value := attrgetter(key.path)(config)) not in _taken(rule, key):
             why = rule.why.replace("`local`", f"`{backbone}`")
@@ -237,7 +240,7 @@ def _without_workflow(config: Config) -> Iterator[Finding]:
 def _by_device(ajet: Ajet) -> Iterator[Finding]:
     """Keys that were set and mean nothing on this device."""
     common, rollout = ajet.trainer_common, ajet.rollout
-    is_vllm, offload = rollout.inference == "vllm", common.fsdp_config
+    is_vllm, offload = rollout.asks_vllm, common.fsdp_config
     if common.device == "cpu":
         why = "on `device: cpu` everything is in main memory"
         for name in offload.model_fields_set if ajet.backbone == "verl" else ():

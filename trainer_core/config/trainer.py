@@ -1,5 +1,6 @@
 """`ajet.trainer_common`: schedule, algorithm, optimizer, and what is written where."""
 
+import math
 from typing import Literal
 
 from trainer_core.config.section import (
@@ -79,6 +80,14 @@ class FsdpConfig(Section, concerns="how the training runs"):
     optimizer_offload: bool = key(True, "Keep optimizer state in main memory between updates.")
 
 
+class Megatron(Section, concerns="how the training runs"):
+    """How Megatron divides the model; what is left of the GPUs shares the samples."""
+
+    tensor_model_parallel_size: Positive = key(1, "GPUs that share each layer.")
+    pipeline_model_parallel_size: Positive = key(1, "Parts of the layers, each on GPUs of its own.")
+    context_parallel_size: Positive = key(1, "GPUs that share one sequence.")
+
+
 class Optim(Section, concerns="optimizer"):
     """The optimizer."""
 
@@ -101,7 +110,7 @@ class TrainerCommon(
         "val_max_num_task_clip_method test_freq",
         "what is logged and saved": "save_freq max_checkpoints_to_keep save_trajectory_as_json_file",
         "amount of training": "total_epochs total_training_steps",
-        "how the training runs": "resume num_threads ray worker_timeout nnodes n_gpus_per_node "
+        "how the training runs": "resume num_threads ray worker_timeout nnodes n_gpus_per_node strategy "
         "ulysses_sequence_parallel_size device enable_gradient_checkpointing ref_param_offload",
         "model": "model_dtype",
         "code that would be loaded": "trinity_python",
@@ -162,7 +171,11 @@ class TrainerCommon(
     trinity_python: str | None = key(
         None, "Interpreter that has Trinity-RFT installed. null: the trainer's own.", min_length=1
     )
+    strategy: Literal["fsdp2", "megatron"] = key(
+        "fsdp2", "What divides the training among verl's workers; `megatron` has to be installed beside verl."
+    )
     fsdp_config: FsdpConfig = section(FsdpConfig, "Sharded training on GPUs.")
+    megatron: Megatron = section(Megatron, "The same with `strategy: megatron`.")
     ulysses_sequence_parallel_size: Positive = key(1, "GPUs that share one sequence.")
     # algorithm
     algorithm: Algorithm = section(Algorithm, "From rewards to advantages.")
@@ -215,6 +228,19 @@ class TrainerCommon(
         False,
         "Record the episodes of all steps, not only of the first, the last and those with a validation.",
     )
+
+    @property
+    def sequence_parallel_size(self) -> int:
+        """Workers of verl that share one sequence."""
+        is_megatron = self.strategy == "megatron"
+        return self.megatron.context_parallel_size if is_megatron else self.ulysses_sequence_parallel_size
+
+    @property
+    def model_parallel_size(self) -> int:
+        """Workers of verl that compute the same samples together."""
+        if self.strategy == "fsdp2":
+            return self.ulysses_sequence_parallel_size
+        return math.prod(size for _, size in self.megatron)
 
     @property
     def uses_reference(self) -> bool:

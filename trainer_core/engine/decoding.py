@@ -19,7 +19,7 @@ import torch
 from trainer_core.bounds import SAMPLED_LOGITS
 from trainer_core.engine.kv_slots import append_rows, can_append, new_cache, reserve, sizes
 from trainer_core.engine.protocols import Generation, Request
-from trainer_core.engine.sampling import draw, likeliest
+from trainer_core.engine.sampling import draw, end_ids, has_stop_text, likeliest
 from trainer_core.types import FinishReason, Sampling, TrainingError
 
 _DRAWN_AT_ONCE = 2**23
@@ -94,9 +94,7 @@ class Decoder:
         self._vocabulary = int(config.vocab_size)
         declared = getattr(config, "max_position_embeddings", None)
         self._max_length = min(max_length or declared or 2**31, declared or 2**31)
-        declared_end = model.generation_config.eos_token_id
-        ends = declared_end if isinstance(declared_end, list) else [declared_end]
-        self._end_ids = frozenset(each for each in (*ends, tokenizer.eos_token_id) if each is not None)
+        self._end_ids = end_ids(model.generation_config, tokenizer)
         self._pad_id = next((n for n in (tokenizer.pad_token_id, tokenizer.eos_token_id) if n is not None), 0)
         accepted = inspect.signature(model.forward).parameters
         self._cache_name = "cache_params" if "cache_params" in accepted else "past_key_values"
@@ -286,19 +284,11 @@ class Decoder:
             row.logprobs.append(logprob)
             if row.request.on_token is not None:
                 row.request.on_token(row.index, number)
-            if number in row.end_ids or self._has_stop_text(row):
+            if number in row.end_ids or has_stop_text(self._tokenizer, row.ids, row.request.stop_texts):
                 row.finish = FinishReason.STOP
             elif len(row.ids) == row.limit:
                 row.finish = FinishReason.LENGTH
         return drawn
-
-    def _has_stop_text(self, row: Row) -> bool:
-        """True if the last token has completed a stop text; a token is at least one byte of it."""
-        if not row.request.stop_texts:
-            return False
-        longest = max(len(stop.encode()) for stop in row.request.stop_texts)
-        tail = self._tokenizer.decode(row.ids[-longest - 3 :], skip_special_tokens=True)
-        return any(stop in tail for stop in row.request.stop_texts)
 
     def _draw_together(self, rows: Sequence[Row]) -> list[list[int]]:
         """Places of rows with the same sampling, few enough for one draw."""

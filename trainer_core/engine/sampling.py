@@ -1,6 +1,9 @@
-"""From logits to drawn tokens: temperature, top-k, top-p."""
+"""From logits to drawn tokens: temperature, top-k, top-p; and which of them end an answer."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -54,3 +57,19 @@ def likeliest(logits: torch.Tensor, temperature: float, count: int) -> list[list
     it is 0), descending; [B, V] → B lists."""
     logprobs, ids = (logits / (temperature or 1.0)).log_softmax(dim=-1).topk(min(count, logits.shape[-1]))
     return [list(zip(*row, strict=True)) for row in zip(ids.tolist(), logprobs.tolist(), strict=True)]
+
+
+def end_ids(generation_config: Any, tokenizer: Any) -> frozenset[int]:
+    """The model's own end-of-sequence ids."""
+    declared = generation_config.eos_token_id
+    ends = declared if isinstance(declared, list) else [declared]
+    return frozenset(each for each in (*ends, tokenizer.eos_token_id) if each is not None)
+
+
+def has_stop_text(tokenizer: Any, ids: Sequence[int], stop_texts: Sequence[str]) -> bool:
+    """True if the last token has completed a stop text; a token is at least one byte of it."""
+    if not stop_texts:
+        return False
+    longest = max(len(stop.encode()) for stop in stop_texts)
+    tail = tokenizer.decode(ids[-longest - 3 :], skip_special_tokens=True)
+    return any(stop in tail for stop in stop_texts)

@@ -23,7 +23,8 @@ QWEN_HALF_B = {
     **{"intermediate_size": 4864, "vocab_size": 151936, "tie_word_embeddings": True},
     "max_position_embeddings": 32768,
 }
-GPUS = {"model_dtype": "bf16", "enable_gradient_checkpointing": True}
+GPUS: dict[str, Any] = {"model_dtype": "bf16", "enable_gradient_checkpointing": True}
+MEGATRON = {"strategy": "megatron"}
 CPU = {"device": "cpu", "n_gpus_per_node": 2}
 
 
@@ -135,6 +136,31 @@ def test_vllm_on_a_gpu_that_trains_and_on_more_than_there_are(tmp_path: Path, gp
     assert lines[-1].startswith("memory      about ")
 
 
+def test_what_megatron_takes_is_not_estimated(tmp_path: Path, gpus: list[int]) -> None:
+    config = config_of(tmp_path, QWEN_7B, {**GPUS, **MEGATRON})
+    plan = make_plan(config.ajet)
+    assert plan.memory is None and plan.parameters == 7_615_616_512
+    assert list(told(plan, config.ajet))[-1] == "memory      not estimated: Megatron shares it out"
+
+
+def test_vllm_that_sleeps_has_room_beside_what_the_training_keeps(tmp_path: Path, gpus: list[int]) -> None:
+    gpus += [24 * 10**9]
+
+    def doubt(**rollout: Any) -> str:
+        rollout |= {"inference": "vllm"}
+        common = {**GPUS, "device": "cuda", "use_kl_loss": False}
+        plan = plan_of(tmp_path, QWEN_HALF_B, common, backbone="local", rollout=rollout)
+        return doubts(plan).get("rollout.gpu_memory_utilization", "")
+
+    awake = doubt(gpu_memory_utilization=0.6)
+    assert "training needs 11.2 GB" in awake and "or set rollout.free_cache_engine: true" in awake
+    assert doubt(gpu_memory_utilization=0.6, free_cache_engine=True) == ""
+    parameters = 494_032_768  # in bfloat16, in float32, and with two running means
+    kept = (2 + 4 + 8) * parameters / 1e9
+    asleep = doubt(gpu_memory_utilization=0.85, free_cache_engine=True)
+    assert f"training keeps {kept:.1f} GB" in asleep and f"Lower it to {1 - kept / 24 - 0.005:.2f}" in asleep
+
+
 @pytest.mark.parametrize(
     ("common", "rollout", "error"),
     [
@@ -144,6 +170,16 @@ def test_vllm_on_a_gpu_that_trains_and_on_more_than_there_are(tmp_path: Path, gp
             "8 GPUs cannot share the model's 28 .*1 or 2",
         ),
         ({}, {"tensor_model_parallel_size": 3}, "tensor_model_parallel_size: 3: 3 GPUs cannot share"),
+        (
+            {**MEGATRON, "megatron": {"tensor_model_parallel_size": 8}},
+            {},
+            "megatron.tensor_model.*8 GPUs cannot",
+        ),
+        (
+            {**MEGATRON, "megatron": {"pipeline_model_parallel_size": 8}},
+            {},
+            "28 layers are not divided by 8. Write a divisor of 28",
+        ),
         ({}, {"max_model_len": 40_000}, "max_model_len: 40000: the model has 32768 positions"),
     ],
 )

@@ -99,6 +99,22 @@ def test_checks_of_abnormal_answers_are_off_where_there_are_none() -> None:
     assert config(backbone="trinity").ajet.rollout.compute_madness_checklist == ["nonsense"]
 
 
+def test_vllm_takes_turns_where_it_shares_the_gpus_with_verl() -> None:
+    def turns(**ajet: Any) -> bool:
+        return config(backbone="verl", **ajet).ajet.rollout.free_cache_engine
+
+    verls, on_cpu = {"inference": "verl"}, {"device": "cpu"}
+    assert turns(rollout=verls) and not turns(rollout=verls, trainer_common=on_cpu) and not turns()
+
+
+def test_what_computes_the_same_samples_follows_from_the_strategy() -> None:
+    sizes = {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "context_parallel_size": 2}
+    chosen = config(**megatron(megatron=sizes)).ajet.trainer_common
+    assert (chosen.model_parallel_size, chosen.sequence_parallel_size) == (8, 2)
+    other = config(**shared()).ajet.trainer_common
+    assert (other.model_parallel_size, other.sequence_parallel_size) == (8, 8)
+
+
 def test_checkpoints_go_into_the_output_folder() -> None:
     assert config(experiment_dir="/out").ajet.trainer_common.checkpoint_base_dir == "/out/checkpoints"
     told = config(experiment_dir="/out", trainer_common={"checkpoint_base_dir": "/big"})
@@ -110,6 +126,16 @@ RECOMPUTED = {"old_logprobs": "recompute"}
 
 def shared(**common: Any) -> dict[str, Any]:
     common = {"ulysses_sequence_parallel_size": 8, "model_dtype": "bf16"} | common
+    return {"backbone": "verl", "trainer_common": common}
+
+
+def hybrid(**rollout: Any) -> dict[str, Any]:
+    return {"backbone": "verl", "rollout": {"inference": "verl", **rollout}}
+
+
+def megatron(**common: Any) -> dict[str, Any]:
+    sizes = {"tensor_model_parallel_size": 2, "context_parallel_size": 2}
+    common = {"strategy": "megatron", "megatron": sizes, "model_dtype": "bf16", "n_gpus_per_node": 8} | common
     return {"backbone": "verl", "trainer_common": common}
 
 
@@ -134,6 +160,31 @@ def corrected(common: dict[str, Any] = RECOMPUTED, **algorithm: Any) -> dict[str
             {"trainer_common": {"n_gpus_per_node": 6, "ulysses_sequence_parallel_size": 4}},
         ),
         ("trainer_common.ulysses_sequence_parallel_size", shared(model_dtype="fp32")),
+        ("rollout.free_cache_engine", {"rollout": {"inference": "vllm", "free_cache_engine": True}}),
+        ("rollout.inference", {"rollout": {"inference": "verl"}, "trainer_common": {"device": "cuda"}}),
+        ("rollout.tensor_model_parallel_size", hybrid(tensor_model_parallel_size=3)),
+        ("rollout.name", hybrid(name="sglang")),
+        ("rollout.vllm_python", hybrid(vllm_python="python3")),
+        ("rollout.vllm_arguments", hybrid(vllm_arguments=["--enforce-eager"])),
+        ("trainer_common.model_dtype", {**hybrid(), "lora": {"lora_rank": 8}}),
+        ("trainer_common.strategy", megatron(model_dtype="fp32")),
+        ("trainer_common.strategy", megatron(device="cpu")),
+        ("trainer_common.megatron", megatron(strategy="fsdp2")),
+        ("trainer_common.megatron", megatron(n_gpus_per_node=6)),
+        ("trainer_common.ulysses_sequence_parallel_size", megatron(ulysses_sequence_parallel_size=2)),
+        ("lora.lora_rank", {**megatron(), "lora": {"lora_rank": 8}}),
+        (
+            "rollout.free_cache_engine",
+            {
+                "rollout": {"inference": "vllm", "free_cache_engine": True},
+                "trainer_common": {
+                    "device": "cuda",
+                    "one_step_off_policy": True,
+                    **RECOMPUTED,
+                    "algorithm": {"rollout_is": "token"},
+                },
+            },
+        ),
         ("trainer_common.ulysses_sequence_parallel_size", shared(device="cpu", n_gpus_per_node=8)),
         ("trainer_common.algorithm.rollout_rs", corrected(common={}, rollout_rs_threshold=2.0)),
         ("trainer_common.algorithm.rollout_rs_threshold", corrected()),
@@ -172,6 +223,9 @@ def test_rules_between_keys(key: str, ajet: dict[str, Any]) -> None:
         {"rollout": {"max_model_len": 18000, "max_response_length_in_one_turn": 15000, "gamma": 1}},
         {"trainer_common": {"mini_batch_num": 128}},
         shared(),
+        megatron(),
+        hybrid(tensor_model_parallel_size=8),
+        {**hybrid(vllm_python="python3"), "backbone": "debug"},
         {"model": {"path": "tiny", "tiny": {"hidden_size": 40, "num_key_value_heads": 2}}},
         {
             "task_reader": {

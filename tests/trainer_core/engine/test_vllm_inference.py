@@ -14,8 +14,10 @@ import httpx
 import pytest
 import torch
 
+from trainer_core.config.schema import Ajet
 from trainer_core.engine.protocols import Request
 from trainer_core.engine.vllm.inference import VllmInference
+from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import Sampling, TrainingError
 
 REQUEST = Request([1, 2], Sampling(1.0), 4)
@@ -36,6 +38,7 @@ class Server:
     log = Path("vllm.log")
     timeout_s = 0.4
     given_up = " for 0.4 s"
+    sleeps = False
 
     def __init__(self) -> None:
         self.is_running = True
@@ -184,6 +187,61 @@ async def test_weights_on_its_gpu_are_read_there_or_come_as_files(
         assert server.commands == ["take_shared", reset] * 3 and not exported
     else:
         assert server.commands == ["take_shared", *["take_weights", reset] * 3] and len(exported) == 2
+
+
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_a_server_on_a_gpu_is_started_so_that_it_can_sleep(tmp_path: Path, sleeps: bool) -> None:
+    rollout, common = {"inference": "vllm", "free_cache_engine": sleeps}, {"device": "cuda"}
+    ajet = Ajet.model_validate({"rollout": rollout, "trainer_common": common})
+    server = VllmServer(ajet, "model", tmp_path / "vllm.log", tmp_path)
+    server.close()
+    assert server.sleeps is sleeps and ("--enable-sleep-mode" in server._arguments) is sleeps
+
+
+async def test_it_sleeps_from_the_last_answer_to_the_new_weights(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(_folder: Path) -> None:
+        server.commands.append("export")
+
+    monkeypatch.setattr(VllmInference, "_client", lambda self: server)
+    server.sleeps = True
+    engine = VllmInference(server, export, tmp_path)  # type: ignore[arg-type]
+    server.on_post = lambda: server.commands.append("answer")
+    asked = asyncio.create_task(engine.generate(REQUEST))
+    await asyncio.sleep(0)
+    await engine.pause()
+    await engine.update_weights(1)
+    await engine.resume()
+    await asked
+    wake = [f"/wake_up?tags={part}" for part in ("weights", "kv_cache")]
+    loaded = [wake[0], "take_weights", wake[1], "/reset_prefix_cache"]
+    assert server.commands == ["answer", "/sleep?level=2", "export", *loaded]
+
+
+async def test_one_that_dies_asleep_starts_with_the_new_weights_and_one_that_stays_awake_is_an_error(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        if not server.started:
+            server.is_running = False
+            raise httpx.ReadError("died")
+
+    monkeypatch.setattr(VllmInference, "_client", lambda self: server)
+    server.sleeps, server.on_command = True, refuse
+    exported: list[Path] = []
+    engine = VllmInference(server, exported.append, tmp_path)  # type: ignore[arg-type]
+    await engine.pause()
+    await engine.update_weights(1)
+    assert server.started == 1 and len(exported) == 1
+    assert server.commands[-3:] == ["take_weights", "/wake_up?tags=kv_cache", "/reset_prefix_cache"]
+
+    def fail() -> None:
+        raise httpx.HTTPError("not in sleep mode")
+
+    server.on_command = fail
+    with pytest.raises(TrainingError, match="does not give its memory back: not in sleep mode"):
+        await engine.pause()
 
 
 async def test_one_that_dies_over_its_weights_is_an_error_in_words(

@@ -141,6 +141,32 @@ def test_the_tree_is_verls(model: str) -> None:
         look(wrong)
 
 
+def test_megatrons_tree_and_objects_are_verls(model: str) -> None:
+    from trainer_core.engine.verl.settings import check, verl_tree, worker_settings
+
+    sizes = {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2}
+    common = {"strategy": "megatron", "megatron": sizes, "device": "cuda", "model_dtype": "bf16"}
+    own = {"use_distributed_optimizer": False}
+    config = config_of(model, trainer_common={**common, "n_gpus_per_node": 8}).model_copy(
+        update={"verl": {"actor_rollout_ref": {"actor": {"megatron": own}}}}
+    )
+    assert look(config)["actor_rollout_ref.actor.megatron.tensor_model_parallel_size"] == 2
+    settings = worker_settings(tree := verl_tree(config))
+    engine, optimizer = settings.engine_config, settings.optimizer_config
+    assert (type(engine).__name__, type(optimizer).__name__) == ("McoreEngineConfig", "McoreOptimizerConfig")
+    assert engine.pipeline_model_parallel_size == 2 and engine.param_offload
+    assert not engine.use_distributed_optimizer and engine.sequence_parallel
+    assert (optimizer.lr, optimizer.optimizer, optimizer.clip_grad) == (1e-3, "adam", 1.0)
+    ours = config.model_copy(
+        update={"verl": {"actor_rollout_ref": {"actor": {"megatron": {"param_offload": False}}}}}
+    )
+    with pytest.raises(TrainingError, match=r"param_offload is set by ajet\.trainer_common\.fsdp_config"):
+        look(ours)
+    if importlib.util.find_spec("megatron") is None:
+        with pytest.raises(TrainingError, match="megatron-core is not installed here"):
+            check(tree, starts=True, is_hybrid=False)
+
+
 def test_more_workers_than_the_machine_has_places_for_are_refused(model: str) -> None:
     config = config_of(model, trainer_common={"ray": "cluster"})
     with ExitStack() as closing, pytest.raises(TrainingError, match="there is no Ray cluster at"):

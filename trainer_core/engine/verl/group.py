@@ -8,7 +8,6 @@ from typing import Any
 import ray
 from verl.single_controller.ray import RayClassWithInitArgs, RayResourcePool, RayWorkerGroup
 
-from trainer_core.engine.verl.worker import SplitWorker
 from trainer_core.types import TrainingError
 
 
@@ -41,13 +40,13 @@ GROUPS = 2
 """In a pool: the policy, and the reference beside it."""
 
 
-def make_pool(nodes: int, per_node: int, *, use_gpu: bool) -> RayResourcePool:
-    """A place for each worker, on each of so many machines.
+def make_pool(nodes: int, per_node: int, *, use_gpu: bool, beside: int = 0) -> RayResourcePool:
+    """A place for each worker, on each of so many machines, and CPUs for so many actors `beside` them.
 
     Raises:
         TrainingError: the cluster has less, for which Ray would wait for ever.
     """
-    asked = {"CPU": per_node * GROUPS} | ({"GPU": per_node} if use_gpu else {})
+    asked = {"CPU": per_node * GROUPS + beside} | ({"GPU": per_node} if use_gpu else {})
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     for name, number in asked.items():
         if sum(int(each.get(name, 0.0) // number) for each in machines) < nodes:
@@ -65,7 +64,6 @@ def make_pool(nodes: int, per_node: int, *, use_gpu: bool) -> RayResourcePool:
     return RayResourcePool([per_node] * nodes, use_gpu=use_gpu, max_colocate_count=GROUPS)
 
 
-def on_ray(config: Any, pool: RayResourcePool, device: str) -> Any:
-    """A group of `SplitWorker`s, one in each place of the pool."""
-    made = RayClassWithInitArgs(ray.remote(SplitWorker), config=config)
-    return RayWorkerGroup(pool, made, device_name=device)
+def on_ray(worker: type, pool: RayResourcePool, device: str, **settings: Any) -> RayWorkerGroup:
+    """A group of such workers, made from `settings`, one in each place of the pool."""
+    return RayWorkerGroup(pool, RayClassWithInitArgs(ray.remote(worker), **settings), device_name=device)

@@ -14,6 +14,7 @@ import torch
 from verl.utils import tensordict_utils
 
 from trainer_core.engine.protocols import Policy
+from trainer_core.engine.verl.watch import in_words
 from trainer_core.engine.verl.worker import LARGEST, SplitWorker
 from trainer_core.types import Batch, Loss, TrainingError
 
@@ -44,6 +45,7 @@ class VerlTraining:
             policy: a `SplitWorker`, or a group of them.
             reference: the same with the start weights; with `is_lora` the policy without its adapter is the
                 reference, and None where the loss has no KL term.
+            world_size: ranks that compute samples of their own, or groups of ranks.
             max_tokens: of a micro-batch on one rank; longer sequences come alone.
             sharing: ranks that share one sequence.
             grad_clip: what the policy's config has, where verl reads it.
@@ -83,7 +85,8 @@ class VerlTraining:
         if grad_clip != self._grad_clip:
             raise ValueError(f"verl clips at the {self._grad_clip} of its config, not at {grad_clip}")
         found = _call(self._policy.optimizer_step, {"lr": lr})
-        found = found[0] if isinstance(found, list) else found  # a group answers with a list
+        if isinstance(found, list):  # of a group, where not all of those that share a model tell it
+            found = next(each for each in found if each)
         norm = {"actor/grad_norm": float(found["grad_norm"])}
         self._check_finite(norm)
         return norm
@@ -162,21 +165,13 @@ def in_this_process(config: Any) -> Any:
 
 
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:
-    """What a worker answers; a group of workers answers with Ray's errors.
+    """What a worker answers.
 
     Raises:
-        TrainingError: a worker died, or failed.
+        TrainingError: a worker of a group died, or failed.
     """
-    try:
+    with in_words("a worker"):
         return method(*arguments)
-    except Exception as error:
-        if not type(error).__module__.startswith("ray."):
-            raise
-        told = str(getattr(error, "cause", None) or error).strip().splitlines()
-        raise TrainingError(
-            f"a worker of verl failed ({type(error).__name__}: {' '.join(told)[:500]}). Start again when the "
-            "cause is mended: training goes on from the last checkpoint"
-        ) from error
 
 
 def _flat(value: Any) -> list[float]:

@@ -9,8 +9,9 @@ import faulthandler
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import IO, Any, NamedTuple
@@ -83,6 +84,25 @@ def look_on_ray(places: Sequence[Place], wants_stacks: bool) -> list[Sight]:
     return sights
 
 
+@contextmanager
+def in_words(whose: str) -> Iterator[None]:
+    """Tell Ray's errors within in one line; `whose`: such as "a worker".
+
+    Raises:
+        TrainingError: it died, or failed.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith("ray."):
+            raise
+        told = str(getattr(error, "cause", None) or error).strip().splitlines()
+        raise TrainingError(
+            f"{whose} of verl failed ({type(error).__name__}: {' '.join(told)[:500]}). Start again when the "
+            "cause is mended: training goes on from the last checkpoint"
+        ) from error
+
+
 class WatchedGroup:
     """A group of workers; each of its methods waits for the answer of all of them."""
 
@@ -95,20 +115,24 @@ class WatchedGroup:
     ) -> None:
         """
         Args:
-            group: of `SplitWorker`s.
+            group: of `SplitWorker`s or `HybridWorker`s.
             limit_s: seconds without a micro-batch after which a call is given up.
             log: gets the stacks then.
         """
-        self._group, self._limit_s, self._log, self._look = group, limit_s, log, look
+        self.group, self._limit_s, self._log, self._look = group, limit_s, log, look
         self._places: Sequence[Place] = ()
-        self._places = self._watched("place", (), max(limit_s, _STARTS_S))
+        self._places = self._watched("place", group, (), max(limit_s, _STARTS_S))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *arguments: self._watched(name, arguments, self._limit_s)
+        return self.method(name, self.group)
 
-    def _watched(self, name: str, arguments: tuple[Any, ...], limit_s: float) -> Any:
+    def method(self, name: str, of: Any) -> Callable[..., Any]:
+        """A method of something else that has the group work."""
+        return lambda *arguments: self._watched(name, of, arguments, self._limit_s)
+
+    def _watched(self, name: str, of: Any, arguments: tuple[Any, ...], limit_s: float) -> Any:
         answer: Future[Any] = Future()
-        Thread(target=_answer, args=(getattr(self._group, name), arguments, answer), daemon=True).start()
+        Thread(target=_answer, args=(getattr(of, name), arguments, answer), daemon=True).start()
         seen: list[int] = []
         began = quiet_since = time.monotonic()
         while True:

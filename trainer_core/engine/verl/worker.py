@@ -14,10 +14,10 @@ import ray
 import torch
 from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor
-from verl.single_controller.base.decorator import Dispatch, register
+from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.utils import tensordict_utils
-from verl.utils.device import get_device_id, get_device_name
-from verl.workers.engine_workers_tinker import TinkerTrainingWorker
+from verl.utils.device import get_device_id, get_device_name, get_torch_device
+from verl.workers.engine_workers_tinker import TinkerActorRolloutRefWorker, TinkerTrainingWorker
 
 from trainer_core.algorithm.losses import policy_loss
 from trainer_core.engine.verl.watch import Place
@@ -48,6 +48,12 @@ class SplitWorker(TinkerTrainingWorker):
             return forward_step(*arguments, **named)
 
         self.engine.forward_step = told
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def reset(self) -> None:
+        """Load the model, once: verl's hybrid worker asks for it again."""
+        if getattr(self.engine, "module", None) is None:
+            super().reset()
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def place(self) -> Place:
@@ -82,7 +88,36 @@ class SplitWorker(TinkerTrainingWorker):
             if self.model_config.generation_config is not None:
                 self.model_config.generation_config.save_pretrained(folder)
             save_file(whole, Path(folder, "model.safetensors"), metadata={"format": "pt"})
+        if self.engine.is_param_offload_enabled:  # Megatron has brought them to the GPU
+            self.engine.to("cpu", model=True, optimizer=False, grad=False)
+        get_torch_device().empty_cache()  # for a vLLM beside it that wakes up
         torch.distributed.barrier()
+
+
+class HybridWorker(TinkerActorRolloutRefWorker):
+    """A `SplitWorker` with verl's own rollout beside it, on the same GPU."""
+
+    actor_worker_cls = SplitWorker
+
+    def __init__(self, config: Any, role: str) -> None:
+        """`config`: verl's `actor_rollout_ref`."""
+        super().__init__(config, role)
+        self.init_model()
+        self.actor.set_loss_fn(batch_loss)
+
+    @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="actor"), blocking=False)
+    def infer_batch(self, data: Any) -> Any:
+        return self.actor.infer_batch(data)
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def place(self) -> Place:
+        """See `SplitWorker.place`."""
+        return self.actor.place()
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def export(self, folder: str, machine: str) -> None:
+        """See `SplitWorker.export`."""
+        self.actor.export(folder, machine)
 
 
 def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
 from trainer_core.engine.protocols import Generation, Request
-from trainer_core.engine.vllm.requests import ranked, sampling_of, tell
+from trainer_core.engine.vllm.requests import Unordered, ranked, sampling_of, tell
 from trainer_core.types import FinishReason, TrainingError
 
 
-class CompletionsInference:
+class CompletionsInference(Unordered):
     """Fills `InferenceEngine`; who runs the server changes its weights."""
 
     def __init__(self, address: str, model: str) -> None:
@@ -52,11 +50,6 @@ class CompletionsInference:
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
         }
-
-    @contextmanager
-    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
-        """See `InferenceEngine.session`; vLLM takes no notice."""
-        yield
 
     async def pause(self) -> None:
         """Done by who runs the server."""

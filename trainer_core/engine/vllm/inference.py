@@ -7,9 +7,8 @@ import base64
 import logging
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,8 +17,9 @@ import httpx
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
+from trainer_core.engine.gate import Gate
 from trainer_core.engine.protocols import Generation, Request
-from trainer_core.engine.vllm.requests import ranked, sampling_of, tell
+from trainer_core.engine.vllm.requests import Unordered, ranked, sampling_of, tell
 from trainer_core.engine.vllm.server import VllmServer
 from trainer_core.types import FinishReason, TrainingError
 
@@ -35,7 +35,7 @@ _MOST_STARTS = 10
 """Of a server that dies on its way."""
 
 
-class VllmInference:
+class VllmInference(Unordered):
     """Fills `InferenceEngine`. Requests wait while it is paused; a request that the server dies over is asked
     again when it has been started anew, with the weights that it had."""
 
@@ -57,9 +57,7 @@ class VllmInference:
         self._server, self._export, self._weights, self._on_gpu = server, export, weights, on_gpu
         self._shares = True
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
-        self._changed = threading.Condition()  # guards what follows
-        self._in_flight = 0
-        self._held: Future[None] | None = None
+        self._gate = Gate()
         self._starts = 0
         self._starting = threading.Lock()
         self._started_again: Future[None] | None = None
@@ -71,26 +69,11 @@ class VllmInference:
 
     async def generate(self, request: Request) -> list[Generation]:
         """See `InferenceEngine.generate`; tokens are told when the answer is whole."""
-        await self._enter()
-        try:
+        async with self._gate.passed():
             answer, with_tops = await self._ask(_body(request)), request.top_logprobs > 0
             made = [_generation(each, self._version, with_tops=with_tops) for each in answer["choices"]]
-        finally:
-            with self._changed:
-                self._in_flight -= 1
-                self._changed.notify_all()
         tell(request, made)
         return made
-
-    async def _enter(self) -> None:
-        """Be counted as under way, once nothing is held back; who pauses is in another thread."""
-        while True:
-            with self._changed:
-                held = self._held
-                if held is None:
-                    self._in_flight += 1
-                    return
-            await asyncio.shield(asyncio.wrap_future(held))  # who gives up leaves the others waiting
 
     async def _ask(self, body: dict[str, Any]) -> Any:
         is_second = False
@@ -142,7 +125,7 @@ class VllmInference:
             if self._failed is None:
                 self._server.write_stacks()
                 self._failed = TrainingError(
-                    f"vLLM has computed no token{self._server.given_up}. {self._in_flight} requests "
+                    f"vLLM has computed no token{self._server.given_up}. {self._gate.inside} requests "
                     "are under way. Start again: training goes on from the last checkpoint"
                 )
             raise self._failed
@@ -186,27 +169,28 @@ class VllmInference:
                 self._started_again = None
                 again.set_result(None)
 
-    @contextmanager
-    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
-        """See `InferenceEngine.session`; vLLM takes no notice."""
-        yield
-
     async def pause(self) -> None:
         """See `InferenceEngine.pause`."""
-        with self._changed:
-            self._held = self._held or Future()
-        await asyncio.to_thread(self._wait_for_rest)
+        self._gate.close()
+        await asyncio.to_thread(self._come_to_rest)
 
-    def _wait_for_rest(self) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._in_flight)
+    def _come_to_rest(self) -> None:
+        """Wait until nothing is under way, and have the server give its memory back, if it does.
+
+        Raises:
+            TrainingError: it lives, and does not.
+        """
+        self._gate.wait()
+        if self._server.sleeps:
+            try:
+                self._server.command("/sleep?level=2")  # new weights come before it wakes
+            except httpx.HTTPError as error:
+                if not self._server.ends_soon():  # else it is started again when it gets weights
+                    raise TrainingError(f"vLLM does not give its memory back: {error}") from error
 
     async def resume(self) -> None:
         """See `InferenceEngine.resume`."""
-        with self._changed:
-            held, self._held = self._held, None
-        if held is not None:
-            held.set_result(None)
+        self._gate.open()
 
     async def update_weights(self, version: int) -> None:
         """See `InferenceEngine.update_weights`."""
@@ -224,11 +208,21 @@ class VllmInference:
 
     def _load(self, *, is_new: bool) -> None:
         shared = self._on_gpu() if self._shares else None
+        if shared is None and is_new:  # else what the folder has are the weights that it had
+            self._export(self._weights)
+        self._wake("weights")
         if shared is None or not self._share(shared):
-            if is_new or shared is not None:  # else what the folder has are the weights that it had
+            if shared is not None:
                 self._export(self._weights)
             self._server.command(_RPC, {"method": "take_weights", "args": [str(self._weights)]})
+        self._wake("kv_cache")
         self._server.command("/reset_prefix_cache")
+
+    def _wake(self, part: str) -> None:
+        """Have it take memory for one of the two parts again; one that is awake takes no notice."""
+        if self._server.sleeps:
+            torch.cuda.empty_cache()
+            self._server.command(f"/wake_up?tags={part}")
 
     def _share(self, weights: Mapping[str, torch.Tensor]) -> bool:
         """Have the server read them on the GPU; False if it cannot, as when its torch is of another kind."""
@@ -243,7 +237,7 @@ class VllmInference:
 
     async def close(self) -> None:
         """See `InferenceEngine.close`."""
-        await self.resume()
+        self._gate.open()
 
 
 def handles(weights: Mapping[str, torch.Tensor]) -> str:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from trainer_core.engine.protocols import Generation, Request
+
+
+class Unordered:
+    """An engine that computes requests as they come."""
+
+    @contextmanager
+    def session(self, key: tuple[int | str, ...]) -> Iterator[None]:
+        """See `InferenceEngine.session`; vLLM takes no notice."""
+        yield
 
 
 def sampling_of(request: Request) -> dict[str, Any]:

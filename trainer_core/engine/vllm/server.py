@@ -54,6 +54,8 @@ class VllmServer:
             raise TrainingError(f"ajet.rollout.vllm_python: there is no interpreter {given}")
         self._is_on_cpu = ajet.trainer_common.device == "cpu"
         self._cache_bytes = rollout.kv_cache_memory_bytes
+        self.sleeps = rollout.free_cache_engine
+        """It gives its memory back between `/sleep` and `/wake_up`."""
         if self._is_on_cpu:
             _check_capacity(ajet, Path(model))
         self._folder = tempfile.mkdtemp(prefix="ajet-vllm-")
@@ -82,7 +84,8 @@ class VllmServer:
         if self._is_on_cpu:
             return ["--enforce-eager"]
         share, size = ajet.rollout.gpu_memory_utilization, ajet.rollout.tensor_model_parallel_size
-        return ["--gpu-memory-utilization", str(share), "--tensor-parallel-size", str(size)]
+        sleeps = ["--enable-sleep-mode"] if self.sleeps else []
+        return ["--gpu-memory-utilization", str(share), "--tensor-parallel-size", str(size), *sleeps]
 
     @property
     def is_running(self) -> bool:

@@ -10,6 +10,7 @@ import pickle
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +26,30 @@ class TakeWeights:
         """Load the weights in a folder into the model as it is; the seconds that took."""
         from safetensors import safe_open
 
-        began = time.monotonic()
+        def read(path: Path) -> Iterator[tuple[str, Any]]:
+            with safe_open(path, "pt") as weights:
+                for name in weights.keys():  # noqa: SIM118
+                    yield name, weights.get_tensor(name)
+
         found = sorted(Path(folder).glob("*.safetensors"))
         if not found:
             raise FileNotFoundError(f"there are no weights in {folder}")
-        for path in found:
-            with safe_open(path, "pt") as weights:
-                named = ((name, weights.get_tensor(name)) for name in weights.keys())  # noqa: SIM118
-                self.model_runner.model.load_weights(named)
-        return time.monotonic() - began
+        return self._take(named for path in found for named in read(path))
 
     def take_shared(self, handles: str) -> float:
         """Load weights that another process has on this GPU; the seconds that took. `handles`: base64 of the
         pickled list of each one's name, and of the function and arguments that open it."""
+        opened = pickle.loads(base64.b64decode(handles))
+        return self._take((name, open_it(*how)) for name, (open_it, how) in opened)
+
+    def _take(self, named: Iterator[tuple[str, Any]]) -> float:
+        """All of them at once; a part of the model that sleep has emptied may not be left out."""
         import torch
 
-        began = time.monotonic()
-        opened = pickle.loads(base64.b64decode(handles))
-        model = self.model_runner.model
-        loaded = model.load_weights((name, open_it(*how)) for name, (open_it, how) in opened)
-        torch.accelerator.synchronize()
+        began, model = time.monotonic(), self.model_runner.model
+        loaded = model.load_weights(named)
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
         missing = {name for name, _ in model.named_parameters()} - (loaded or set())
         if loaded is not None and missing:
             raise ValueError(f"no weights came for {sorted(missing)[:5]}")
