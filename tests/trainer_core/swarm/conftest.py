@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 
@@ -24,6 +25,15 @@ from trainer_core.swarm.server import SwarmServer
 
 FAKE = Path(__file__).with_name("fake_training.py")
 START_S = 20.0
+AGENTS = httpx.Client(verify=False)
+
+
+def chat(base_url: str, api_key: str) -> str:
+    """What an agent does: it calls the model with the key of its episode."""
+    asked = {"model": "any", "messages": [{"role": "user", "content": "q"}]}
+    headers = {"authorization": f"Bearer {api_key}"}
+    answer = AGENTS.post(f"{base_url}/chat/completions", headers=headers, json=asked)
+    return str(answer.raise_for_status().json()["choices"][0]["message"]["content"])
 
 
 class RunningSwarm:
@@ -66,20 +76,19 @@ class RunningSwarm:
         config = uvicorn.Config(
             self.server,
             interface="asgi3",
-            port=self.port,
             lifespan="off",
             log_level="warning",
             timeout_graceful_shutdown=1,
         )
         self._uvicorn = uvicorn.Server(config)
-        watching = asyncio.create_task(self.server.watch())
-        serving = asyncio.create_task(self._uvicorn.serve())
-        while not self._uvicorn.started:
-            await asyncio.sleep(0.005)
-        self.port = self._uvicorn.servers[0].sockets[0].getsockname()[1]
-        self._listens.set()
-        with suppress(SystemExit):
-            await serving
+        with socket.socket() as listening:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("127.0.0.1", self.port))
+            listening.listen(256)
+            self.port = listening.getsockname()[1]
+            self._listens.set()
+            watching = asyncio.create_task(self.server.watch())
+            await self._uvicorn.serve([listening])
         watching.cancel()
         if self._kill and (following := self.server.engine._following) is not None:
             following.cancel()

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.trainer_core.processes import eventually
-from tests.trainer_core.swarm.conftest import RunningSwarm
+from tests.trainer_core.swarm.conftest import AGENTS, RunningSwarm, chat
 from trainer_core.swarm import async_client, connection
 from trainer_core.swarm.async_client import AsyncSwarmClient
 from trainer_core.swarm.client import SwarmClient, several
@@ -29,16 +29,6 @@ from trainer_core.swarm.errors import (
 from trainer_core.swarm.job import AgentJetJob
 from trainer_core.types import Task
 from trainer_core.workflow import WorkflowOutput
-
-AGENTS = httpx.Client(verify=False)
-
-
-def chat(base_url: str, api_key: str) -> str:
-    asked = {"model": "any", "messages": [{"role": "user", "content": "q"}]}
-    answer = AGENTS.post(
-        f"{base_url}/chat/completions", headers={"authorization": f"Bearer {api_key}"}, json=asked
-    )
-    return str(answer.raise_for_status().json()["choices"][0]["message"]["content"])
 
 
 def play(client: SwarmClient, task: str, reward: float = 1.0, **claim: Any) -> dict[str, Any]:
@@ -104,13 +94,18 @@ def test_an_episode_that_is_not_finished_is_given_back(client: SwarmClient, how:
 
 
 def test_a_lost_episode_is_an_error_and_its_reward_not_used(client: SwarmClient) -> None:
-    with pytest.raises(EpisodeLostError) as caught, client.episode(Task("a", "q")) as episode:
-        episode.finish(1.0)
-        other = SwarmClient(client.server_url, verbose=False)
-        with pytest.raises(EpisodeLostError) as not_yours:
-            other.end_episode("a", episode.uuid, WorkflowOutput(1.0))
-        assert not_yours.value.code == "not_yours"
-        client.abort_episode(episode.uuid)
+    name, _ = client.begin_episode()
+    with pytest.raises(EpisodeLostError) as caught:
+        SwarmClient(client.server_url, verbose=False).end_episode("a", name, WorkflowOutput(1.0))
+    assert caught.value.code == "not_yours"
+
+    def loses_it() -> None:
+        with client.episode(Task("a", "q")) as episode:
+            episode.finish(1.0)
+            client.abort_episode(episode.uuid)
+
+    with pytest.raises(EpisodeLostError) as caught:
+        loses_it()
     assert caught.value.code == "not_claimed"
 
 
@@ -119,10 +114,15 @@ def test_an_episode_older_than_two_timeouts_is_aborted(
 ) -> None:
     loud = SwarmClient(client.server_url)
     name, _ = loud.begin_episode(discard_episode_timeout=100)
-    with pytest.raises(EpisodeLostError) as caught, loud.episode("b", discard_episode_timeout=100) as episode:
-        episode.finish(1.0)
-        late = SimpleNamespace(monotonic=lambda: time.monotonic() + 201)
-        monkeypatch.setattr(async_client, "time", late)
+
+    def is_late() -> None:
+        with loud.episode("b", discard_episode_timeout=100) as episode:
+            episode.finish(1.0)
+            late = SimpleNamespace(monotonic=lambda: time.monotonic() + 201)
+            monkeypatch.setattr(async_client, "time", late)
+
+    with pytest.raises(EpisodeLostError) as caught:
+        is_late()
     assert caught.value.code == "too_late"
     assert not loud.can_continue_episode(name)
     assert not loud.end_episode(Task("a", "q"), name, WorkflowOutput(1.0))["success"]
@@ -229,7 +229,7 @@ def test_configs_are_refused_by_name(swarm: RunningSwarm, job: AgentJetJob) -> N
     with pytest.raises(SwarmConfigError, match="no config") as caught:
         client.start_engine()
     assert caught.value.code == "no_config"
-    with pytest.raises(SwarmConfigError, match="ajet.model.path"):
+    with pytest.raises(SwarmConfigError, match=r"ajet\.model\.path"):
         client.sync_train_config(AgentJetJob())
     assert client.server_experiment_dir() == ""
     with pytest.raises(ValueError, match="which job"):
@@ -358,7 +358,7 @@ def test_threads_share_a_client(client: SwarmClient, capsys: pytest.CaptureFixtu
 def test_a_url_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="such as http://localhost:10086"):
         SwarmClient("localhost:10086")
-    with pytest.raises(ValueError, match="not on gpu.example"):
+    with pytest.raises(ValueError, match=r"not on gpu\.example"):
         SwarmClient("http://gpu.example:10086", auto_start_swarm_server=True)
 
 
