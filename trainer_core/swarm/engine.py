@@ -154,8 +154,9 @@ class Engine:
         seen = -1
         try:
             while (phase := await training.phase(seen)) is not None:
-                if seen == phase["number"]:
-                    await asyncio.sleep(_LOOKS_S)  # it is ending
+                if seen == phase["number"]:  # nothing new; it answers so at once while it is ending
+                    await asyncio.sleep(_LOOKS_S)
+                    continue
                 seen = phase["number"]
                 await self._take(phase)
                 self._changed()
