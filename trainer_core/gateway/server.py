@@ -36,6 +36,9 @@ _EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": 
 class Gateway:
     """The model as a server, for as long as the context is open."""
 
+    takes_any_name = False
+    """True if a client may send any name as `model`: its key says enough."""
+
     def __init__(
         self,
         engine: InferenceEngine,
@@ -191,7 +194,7 @@ class Gateway:
             asked = exchange.dialect(body, self.model)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise GatewayError(400, f"the body is malformed: {error!r}", code="invalid_request") from error
-        if asked.ask.model not in ("", self.model):
+        if not self.takes_any_name and asked.ask.model not in ("", self.model):
             message = f"there is no model {asked.ask.model!r} here; this is {self.model!r}"
             raise GatewayError(404, message, code="model_not_found", param="model")
         headers = self._answerer.headers(episode, asked.ask)

@@ -3,6 +3,8 @@
     client.py ─HTTP─► server.py ─► book.py (claims, batches: states.py) ─► ledger.py (SQLite, before any ack)
     an agent ──────► /v1 ─► training.py ─private socket─► gate.py, in the training's own process (`ajet`)
 
-`wire.py` holds what requests and answers look like. The server has no model: it starts a training, a process
-of its own, and finds it again when it was killed itself. docs/swarm.md describes all of it for users.
+`client.py` blocks and `async_client.py` is awaited; both speak through `connection.py`. `job.py` makes the
+config that a client sends, `executor.py` plays many episodes in threads. `wire.py` holds what requests and
+answers look like. The server has no model: it starts a training, a process of its own, and finds it again
+when it was killed itself. docs/swarm.md describes all of it for users.
 """

@@ -42,7 +42,8 @@ class Connection:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self.url, self.client_uuid, self._verbose = server_url.rstrip("/"), str(uuid.uuid4()), verbose
         kind = httpx.Client if blocks else httpx.AsyncClient
-        self._http = kind(base_url=self.url, headers=headers, limits=_LIMITS)
+        is_https = parts.scheme == "https"  # loading certificates for nothing takes time
+        self._http = kind(base_url=self.url, headers=headers, limits=_LIMITS, verify=is_https)
 
     async def ask(
         self,

@@ -45,6 +45,7 @@ class PeriodicDrainThreadPoolExecutor(Generic[T]):
         self._results: list[T] = []
         self._errors: list[BaseException] = []
         """Of the jobs that failed since the last that did not."""
+        self._told = ""
 
     def submit_with_periodic_drain(
         self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -87,7 +88,7 @@ class PeriodicDrainThreadPoolExecutor(Generic[T]):
                 return job()
             except Exception as error:
                 pause = self._pause_s * 2.0 ** (attempt - 1) * random.uniform(0.5, 1.5)
-                _log.warning("%s: %s; tried again in %.1f s", type(error).__name__, error, pause)
+                self._tell(error, f"tried again in {pause:.1f} s")
                 if self._closing.wait(pause):
                     raise
         return job()
@@ -95,14 +96,22 @@ class PeriodicDrainThreadPoolExecutor(Generic[T]):
     def _done(self, future: Future[T]) -> None:
         if not future.cancelled():
             error = future.exception()
+            if error is not None:
+                self._tell(error, "given up")
             with self._lock:
                 if error is None:
                     self._errors.clear()
                     self._results.append(future.result())
                 else:
                     self._errors = [*self._errors, error][-self._workers :]
-                    _log.error("a job failed for good: %s: %s", type(error).__name__, error)
         self._free.release()
+
+    def _tell(self, error: BaseException, then: str) -> None:
+        """Log it, unless another job has just failed in the same way."""
+        with self._lock:
+            is_new, self._told = repr(error) != self._told, repr(error)
+        if is_new:
+            _log.warning("a job failed, and is %s", then, exc_info=error)
 
     def _take(self, least: int) -> list[T]:
         with self._lock:

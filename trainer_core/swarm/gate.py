@@ -68,6 +68,8 @@ class _ByName(Keys[tuple[OpenEpisode, str]]):
 class Gate(Gateway):
     """A gateway whose episodes are claimed elsewhere."""
 
+    takes_any_name = True
+
     def __init__(
         self,
         engine: InferenceEngine,
