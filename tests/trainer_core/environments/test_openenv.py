@@ -120,8 +120,6 @@ def guessing() -> Answer:
         if message["type"] == "reset":
             seeds.append(message["data"]["seed"])
             return observed(text=f"guess {seeds[-1]}")
-        if message["type"] == "state":
-            return {"type": "state", "data": {"episode_id": None, "step_count": 1}}
         if "message" not in message["data"]:
             return INVALID
         is_right = message["data"]["message"] == str(seeds[-1])
@@ -192,10 +190,9 @@ def test_all_of_an_observation_is_seen_and_its_limit_is_no_failure() -> None:
 async def test_an_agent_of_ones_own_has_a_session_in_a_context() -> None:
     with StandIn(guessing()).serving() as url:
         async with OpenEnvClient(f"{url}/") as environment:
-            assert (await environment.reset(seed=3)).observation == {"metadata": {}, "text": "guess 3"}
+            assert (await environment.reset(seed=3)).messages == [{"role": "user", "content": "guess 3"}]
             seen = await environment.step({"message": "3"})
             assert (seen.reward, seen.is_over) == (1.0, True)
-            assert (await environment.state())["step_count"] == 1
             with pytest.raises(ActionRefusedError, match="Field required"):
                 await environment.step({})
 
@@ -303,7 +300,8 @@ async def test_an_observation_may_have_ten_megabytes() -> None:
     with StandIn(then(observed(text="x" * 10_000_000))).serving() as url:
         async with OpenEnvClient(url) as environment:
             await environment.reset()
-            assert len((await environment.step({"message": "x"})).observation["text"]) == 10_000_000
+            (message,) = (await environment.step({"message": "x"})).messages
+    assert len(message["content"]) == 10_000_000
 
 
 async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
@@ -403,9 +401,8 @@ def test_the_server_of_openenv_itself(tmp_path: Path) -> None:
 
         async def rest() -> None:
             async with OpenEnvClient(url) as one, OpenEnvClient(url) as two:
-                assert (await one.reset(seed=3)).observation["text"] == "guess 3"
+                assert (await one.reset(seed=3)).messages[0]["content"] == "guess 3"
                 assert (await one.step({"message": "x"})).reward == -0.25
-                assert (await one.state())["step_count"] == 1
                 with pytest.raises(ActionRefusedError, match="Field required"):
                     await one.step({"mess": "x"})
                 with pytest.raises(ServiceError, match="EXECUTION_ERROR: boom went off"):

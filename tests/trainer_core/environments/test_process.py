@@ -15,7 +15,7 @@ import pytest
 
 from tests.trainer_core.processes import eventually, is_running
 from trainer_core.environments.conversation import ServiceError, ServiceOutageError
-from trainer_core.environments.process import WorkerProcess, ask
+from trainer_core.environments.verifiers import WorkerProcess, ask
 from trainer_core.types import DataError
 
 WORKER = """
