@@ -60,9 +60,8 @@ class OutsideModel:
         Raises:
             TrainingError: no endpoint is named.
         """
-        endpoint = find_endpoint(environment, base_url=base_url, api_key=api_key)
+        self._base_url, self._keys = find_endpoint(environment, base_url=base_url, api_key=api_key)
         self.model = model
-        self._base_url, self._keys = endpoint.base_url, endpoint.keys
         self._max_tokens = max_tokens
         self._temperature = temperature
         self._at_once = at_once

@@ -79,7 +79,7 @@ TOYS = {
 """By name."""
 
 _QUESTIONS = 8_000
-_WARMUP_TASKS = 128
+WARMUP_TASKS = 128
 
 
 def make_toy(name: str, *, digits: int, num_validation_tasks: int, split_seed: int) -> TaskSplits:
@@ -95,7 +95,7 @@ def make_toy(name: str, *, digits: int, num_validation_tasks: int, split_seed: i
     if name not in TOYS:
         raise DataError(f"task_reader.builtin.name: no toy called {name!r}; there are {', '.join(TOYS)}")
     by_multiset = _questions_by_multiset(TOYS[name].solve, digits, random.Random(split_seed))
-    warmup_tasks = max(1, min(_WARMUP_TASKS, num_validation_tasks // 2))
+    warmup_tasks = max(1, min(WARMUP_TASKS, num_validation_tasks // 2))
     if num_validation_tasks + warmup_tasks >= len(by_multiset):
         raise DataError(
             f"task_reader.builtin: {name} with {digits} digits has {len(by_multiset)} groups of "

@@ -183,8 +183,8 @@ def test_embeddings_come_in_the_order_of_the_texts() -> None:
     ],
 )
 def test_the_environment_names_the_endpoint(environment: dict[str, str], url: str, keys: list[str]) -> None:
-    found = find_endpoint(environment)
-    assert (found.base_url, found.keys.turn()) == (url, keys)
+    base_url, found = find_endpoint(environment)
+    assert (base_url, found.turn()) == (url, keys)
 
 
 def test_an_environment_without_endpoint_is_refused() -> None:
