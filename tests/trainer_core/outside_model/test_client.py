@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.model_server.transport import Delivery
-from tests.trainer_core.outside_model.fake import refused, said, serving
+from tests.trainer_core.outside_model.fake import embedded, refused, said, serving
 from trainer_core.outside_model.keys import DASHSCOPE, OPENAI, Keys, find_endpoint
 from trainer_core.types import TrainingError
 
@@ -152,12 +152,7 @@ def test_requests_at_once_are_bounded() -> None:
 
 
 def vectors(body: dict[str, Any], key: str) -> Delivery:
-    data = [
-        {"object": "embedding", "index": index, "embedding": [float(text)]}
-        for index, text in enumerate(body["input"])
-    ]
-    reply = {"object": "list", "model": "fake", "data": data[::-1], "usage": {}}
-    return Delivery(frames=(json.dumps(reply).encode(),))
+    return embedded([float(text)] for text in body["input"])
 
 
 def test_embeddings_that_are_not_finite_are_none() -> None:
