@@ -1,15 +1,19 @@
-"""Where environments are played in tests: a server in a thread, and a rollout whose model says what it is
-told to."""
+"""Where environments are played in tests: a server in a thread, a rollout whose model says what it is
+told to, and a training."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +76,15 @@ def played(workflow: str, *tasks: Task, saying: list[str], **limits: Any) -> tup
         )
         episodes = asyncio.run(rollout.run(tasks, Tries(1, Sampling(0.5), seed=9)))
     return episodes, [tokenizer.decode(request.prompt_ids) for request in engine.requests]
+
+
+def trained(folder: Path, **ajet: Any) -> list[dict[str, Any]]:
+    """The rows that a training of a tiny model writes, which `ajet` runs in a folder."""
+    tiny = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
+    model = {"path": "tiny", "tiny": tiny, "warmup": {"enabled": False}}
+    (folder / "config.yaml").write_text(json.dumps({"ajet": {"model": model, **ajet}}))
+    command = [sys.executable, "-m", "trainer_core.cli", "--conf", "config.yaml", "--exp-dir", "runs"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (written,) = (folder / "runs").glob("*/metrics.jsonl")
+    return [json.loads(line) for line in written.read_text().splitlines()]
