@@ -155,8 +155,7 @@ def _counted(ajet: Ajet) -> tuple[int | None, int | None, bool]:
     if reader.type == "data_generation":
         from trainer_core.tasks.generation import count_generated
 
-        count = count_generated(reader.data_generation)
-        return count.training, count.validation, count.is_written
+        return count_generated(reader.data_generation)
     if reader.type != "huggingface_dat_repo":
         return None, None, True
     repo = reader.huggingface_dat_repo

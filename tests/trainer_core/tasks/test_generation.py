@@ -18,7 +18,7 @@ from trainer_core.config.schema import Config
 from trainer_core.config.tasks import DataGeneration
 from trainer_core.outside_model import OutsideModel
 from trainer_core.tasks.documents import cut, read_pieces
-from trainer_core.tasks.generation import Count, count_generated, generate_tasks
+from trainer_core.tasks.generation import count_generated, generate_tasks
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.tasks.rows import id_of
 from trainer_core.types import DataError, TrainingError
@@ -300,13 +300,13 @@ def test_the_reader_and_the_dry_run_agree(
     ajet = Config.model_validate({"ajet": {"task_reader": reader}}).ajet
     assert ajet.task_judge.judge_type == "exact_match"
     generation = ajet.task_reader.data_generation
-    assert count_generated(generation) == Count(7, 3, is_written=False)
+    assert count_generated(generation) == (7, 3, False)
     lines: list[str] = []
     with serving(Repeating()) as fake:
         monkeypatch.setenv("OPENAI_BASE_URL", fake.base_url)
         splits = read_tasks(ajet.task_reader, say=lines.append)
     assert (len(splits.training), len(splits.validation), len(splits.warmup)) == (4, 2, 1)
-    assert count_generated(generation) == Count(4, 2, is_written=True)
+    assert count_generated(generation) == (4, 2, True)
     assert lines[0].startswith("writer writes 10 questions from piece 1 of ")
     assert len(fake.asked) == 4  # and none for the counts
 
@@ -323,7 +323,7 @@ def test_examples_of_a_data_set(tmp_path: Path) -> None:
         training, validation = generate(fake, asked)
     assert (len(training), len(validation)) == (3, 1)
     assert set(training[0].metadata["examples"]) == {"train-0", "train-1", "train-2"}
-    assert count_generated(asked) == Count(3, 1, is_written=False)  # the rows are not read for a count
+    assert count_generated(asked) == (3, 1, False)  # the rows are not read for a count
 
 
 def test_nothing_to_write_from_is_refused(tmp_path: Path) -> None:
