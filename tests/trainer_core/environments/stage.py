@@ -20,12 +20,14 @@ import pytest
 import uvicorn
 
 from tests.trainer_core.gateway.fake import FakeEngine, says
+from trainer_core.config.schema import Config
 from trainer_core.engine.tiny_model import make_tokenizer
 from trainer_core.gateway import Gateway
 from trainer_core.rollout.abnormal import AbnormalAnswers
 from trainer_core.rollout.protocol import Tries
 from trainer_core.rollout.workflow_rollout import EpisodeLimits, WorkflowRollout
-from trainer_core.types import Episode, Sampling, Task
+from trainer_core.tasks.reader import read_tasks
+from trainer_core.types import Episode, Sampling, Task, TaskSplits
 from trainer_core.workflow.workflow import load_workflow
 
 
@@ -57,6 +59,12 @@ def free_address() -> str:
     """Where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def splits_of(kind: str, **settings: Any) -> TaskSplits:
+    """The tasks that a reader of this kind reads."""
+    tree = {"ajet": {"task_reader": {"type": kind, kind: settings}}}
+    return read_tasks(Config.model_validate(tree).ajet.task_reader)
 
 
 def played(workflow: str, *tasks: Task, saying: list[str], **limits: Any) -> tuple[list[Episode], list[str]]:

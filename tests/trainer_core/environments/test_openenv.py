@@ -16,13 +16,11 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from tests.trainer_core.environments.stage import free_address, interpreter, played
+from tests.trainer_core.environments.stage import free_address, interpreter, played, splits_of
 from trainer_core.child_process import ChildProcess, answers
-from trainer_core.config.schema import Config
 from trainer_core.environments.conversation import ServiceError
 from trainer_core.environments.openenv import ActionRefusedError, OpenEnvClient, action_of
 from trainer_core.rollout.failures import failure_of
-from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import DataError, StopReason, Task, TaskSplits
 
 WORKFLOW = "trainer_core.environments.openenv->PlayOpenEnv"
@@ -134,8 +132,7 @@ def task_at(url: str, seed: int = 7, action: dict[str, Any] = GUESS) -> Task:
 
 
 def read(url: str, **settings: Any) -> TaskSplits:
-    reader = {"type": "openenv", "openenv": {"base_url": url, **settings}}
-    return read_tasks(Config.model_validate({"ajet": {"task_reader": reader}}).ajet.task_reader)
+    return splits_of("openenv", base_url=url, **settings)
 
 
 # --- episodes -----------------------------------------------------------------------------------------------
@@ -188,6 +185,9 @@ def test_all_of_an_observation_is_seen_and_its_limit_is_no_failure() -> None:
 
 
 async def test_an_agent_of_ones_own_has_a_session_in_a_context() -> None:
+    with StandIn(lambda message: observed(text="x" * 10_000_000)).serving() as url:
+        async with OpenEnvClient(url) as environment:
+            assert len((await environment.reset()).messages[0]["content"]) == 10_000_000
     with StandIn(guessing()).serving() as url:
         async with OpenEnvClient(f"{url}/") as environment:
             assert (await environment.reset(seed=3)).messages == [{"role": "user", "content": "guess 3"}]
@@ -284,14 +284,6 @@ async def test_a_server_that_is_full_says_how_many_episodes_it_takes() -> None:
     assert "Server at capacity: 1/1 sessions active" in str(raised)
     assert str(raised).endswith("set ajet.rollout.max_env_worker to 1 at most")
     assert failure_of(raised).kind == "connection"
-
-
-async def test_an_observation_may_have_ten_megabytes() -> None:
-    with StandIn(then(observed(text="x" * 10_000_000))).serving() as url:
-        async with OpenEnvClient(url) as environment:
-            await environment.reset()
-            (message,) = (await environment.step({"message": "x"})).messages
-    assert len(message["content"]) == 10_000_000
 
 
 async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
