@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -58,51 +58,39 @@ def merge(
     Raises:
         ValueError: a call has not one log-probability for each sampled token.
     """
-    count = _Count()
+    count: Counter[str] = Counter()
     sequences: list[Sequence] = []
     for index, episode in enumerate(episodes):
         calls = [call for call in episode.calls if call.completion_ids]
         if episode.error is not None or episode.reward is None or not calls:
             why = "error" if episode.error is not None else "nothing_sampled" if not calls else "no_reward"
-            count.reasons[f"dropped_episodes/{why}"] += 1
+            count[f"dropped_episodes/{why}"] += 1
             continue
         for call in calls:
             if len(call.logprobs) != len(call.completion_ids):
                 told = f"{len(call.logprobs)} logprobs for {len(call.completion_ids)} sampled tokens"
                 raise ValueError(f"a call of task {episode.task.task_id!r} has {told}")
-        count.calls += sum(map(_length, calls))
-        count.sampled += sum(len(call.completion_ids) for call in calls)
+        count["calls"] += sum(map(_length, calls))
+        count["sampled"] += sum(len(call.completion_ids) for call in calls)
         if pieces is not None:
             calls, spliced = splice_recorded(calls, pieces)
-            count.off_context += spliced
+            count["off_context"] += spliced
         sequences.extend(row.sequence(index) for row in _rows(calls, max_tokens, count))
     trained = sum(int(np.count_nonzero(sequence.trained)) for sequence in sequences)
     metrics = {
         "timeline/sequences": len(sequences),
-        "timeline/merge_compression": count.calls / max(1, count.paths),
-        "timeline/merge_limit": count.calls / max(1, count.tree),
-        "timeline/trained_token_recall": trained / max(1, count.sampled),
-        **{f"timeline/{reason}": number for reason, number in sorted(count.reasons.items()) if number},
+        "timeline/merge_compression": count["calls"] / max(1, count["paths"]),
+        "timeline/merge_limit": count["calls"] / max(1, count["tree"]),
+        "timeline/trained_token_recall": trained / max(1, count["sampled"]),
+        **{f"timeline/{why}": number for why, number in sorted(count.items()) if "/" in why and number},
     }
     if pieces is not None:
-        metrics["timeline/off_context"] = count.off_context / max(1, count.sampled)
+        metrics["timeline/off_context"] = count["off_context"] / max(1, count["sampled"])
     return Merged(sequences, metrics)
 
 
 def _length(call: Call) -> int:
     return len(call.prompt_ids) + len(call.completion_ids)
-
-
-@dataclass
-class _Count:
-    """Tokens by kind, and what was cut or left out."""
-
-    calls: int = 0
-    tree: int = 0
-    paths: int = 0
-    sampled: int = 0
-    off_context: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
 
 
 class _Row:
@@ -134,9 +122,10 @@ class _Row:
         return Sequence(self.ids[:end], self.trained[:end], self.logprobs[:end], episode)
 
 
-def _rows(calls: SequenceOf[Call], max_tokens: int | None, count: _Count) -> list[_Row]:
+def _rows(calls: SequenceOf[Call], max_tokens: int | None, count: Counter[str]) -> list[_Row]:
     """One sequence for each path through an episode's calls that no other goes on from, and one for each
-    answer that has no place of its own there, because the same tokens were sampled again."""
+    answer that has no place of its own there, because the same tokens were sampled again. Counts the tokens
+    of their `paths` and of the prefix `tree`, and what is left out or cut."""
     paths = [_path(call) for call in calls]
     ends = sorted(set(paths))  # a path stands right before those that go on from it
     leaves = [end for end, after in zip(ends, [*ends[1:], b""], strict=True) if not after.startswith(end)]
@@ -148,11 +137,11 @@ def _rows(calls: SequenceOf[Call], max_tokens: int | None, count: _Count) -> lis
             rows.append(_Row(path, max_tokens))
             rows[-1].takes(call)
     trained = [row for row in rows if row.trained.any()]
-    count.paths += sum(len(row.path) for row in rows)
+    count["paths"] += sum(len(row.path) for row in rows)
     shared = sum(shared_beginning(made[one].path, made[other].path) for one, other in pairwise(leaves))
-    count.tree += sum(len(row.path) for row in made.values()) - shared
-    count.reasons["dropped_sequences/too_long"] += len(rows) - len(trained)
-    count.reasons["truncated_sequences/too_long"] += sum(row.is_cut for row in trained)
+    count["tree"] += sum(len(row.path) for row in made.values()) - shared
+    count["dropped_sequences/too_long"] += len(rows) - len(trained)
+    count["truncated_sequences/too_long"] += sum(row.is_cut for row in trained)
     return trained
 
 

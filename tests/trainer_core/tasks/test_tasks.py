@@ -104,7 +104,7 @@ def test_huggingface_reads_a_local_folder(tmp_path: Path) -> None:
     [("sort_digits", "12358"), ("reverse_digits", "13825"), ("even_digits", "28"), ("arithmetic", "-779")],
 )
 def test_toys_are_what_they_say(name: str, answer: str) -> None:
-    assert TOYS[name].solve("52831") == answer
+    assert TOYS[name]("52831")[1] == answer
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -120,7 +120,7 @@ def test_toy_splits_share_no_multiset(name: str) -> None:
     assert len(splits.validation) == 256 and len(splits.warmup) == 128 and len(splits.training) > 3000
     everything = (*splits.training, *splits.validation, *splits.warmup)
     assert len({task.task_id for task in everything}) == len(everything)
-    assert all(task.answer == TOYS[name].solve(task.task_id.removeprefix(f"{name}-")) for task in everything)
+    assert all(task.answer == TOYS[name](task.task_id.removeprefix(f"{name}-"))[1] for task in everything)
 
 
 def test_toys_are_the_same_for_the_same_seed_only() -> None:
