@@ -185,22 +185,22 @@ async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[
     if len(earned) != len(whole):
         count = f"{len(earned)} scores for {len(whole)} episodes of {where}"
         raise TrainingError(f"judge {name} gave {count}; {form}")
-    for each in earned:
-        try:
-            check_reward(each["reward"], "the reward")
-        except ValueError as error:
-            raise TrainingError(f"judge {name} gave {where} {error}") from None
     left = iter(earned)
     return [episode if episode.error is not None else replace(episode, **next(left)) for episode in episodes]
 
 
 def _earned(score: Score) -> dict[str, Any]:
-    """Reward and success as an episode has them, of whatever number type the judge computes with."""
+    """Reward and success as an episode has them, of whatever number type the judge computes with.
+
+    Raises:
+        TypeError, ValueError: it is no number, not a finite one, or the success is neither true nor false.
+    """
     if not hasattr(score.reward, "__float__"):
         raise TypeError(f"the reward {score.reward!r} is not a number")
     if not (score.is_success is None or isinstance(score.is_success, bool | np.bool_)):
         raise TypeError(f"is_success is {score.is_success!r}, neither true, false nor None")
     reward = float(score.reward)
+    check_reward(reward, "the reward is")
     return {
         "reward": reward,
         "is_success": bool(reward >= 1.0 if score.is_success is None else score.is_success),

@@ -188,7 +188,10 @@ def test_a_reward_that_the_episode_brings() -> None:
     [
         (None, "an episode of task 't' brings no reward"),
         *((value, "judge environment failed on task 't'") for value in ("0.5", [1.0])),
-        *((value, "judge environment gave task 't' the reward") for value in (math.nan, math.inf, -1e308)),
+        *(
+            (value, "judge environment failed on task 't' with ValueError: the reward is")
+            for value in (math.nan, math.inf, -1e308)
+        ),
     ],
 )
 def test_a_reward_that_is_no_finite_number_names_the_task(value: Any, told: str) -> None:
