@@ -45,18 +45,12 @@ class Output:
     """False: a limit cut it off."""
 
 
-class RewardFunction(Protocol):
-    """A judge that looks at one answer at a time."""
-
-    def compute_reward(self, task: Task, output: Output) -> tuple[float, bool | None]:
-        """Return the reward and whether the task was solved (None: solved when the reward is 1 or more)."""
-
-
 class OneByOne:
-    """A `RewardFunction` as a judge. It is called for one answer after the other, in a thread of its own, so
-    that it may be slow and need not be thread-safe; or in the caller's, where a debugger is at home."""
+    """An object with `compute_reward(task, output) -> (reward, is_success)` as a judge; `is_success` None:
+    solved when the reward is 1 or more. It is called for one answer after the other, in a thread of its own,
+    so that it may be slow and need not be thread-safe; or in the caller's, where a debugger is at home."""
 
-    def __init__(self, function: RewardFunction, *, own_thread: bool = True) -> None:
+    def __init__(self, function: Any, *, own_thread: bool = True) -> None:
         self.name = type(function).__name__
         self._function = function
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="judge") if own_thread else None

@@ -24,7 +24,6 @@ from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.types import DataError, Episode, Sampling, StopReason, Task, TrainingError
 
 WORKFLOW = "trainer_core.environments.verifiers->PlayVerifiers"
-BLUEPRINT = Path(__file__).parents[3] / "blueprints" / "verifiers"
 
 HEAD = """
 import asyncio

@@ -183,15 +183,17 @@ def test_after_a_failure_only_what_is_missing_is_asked_for(tmp_path: Path) -> No
     assert sorted(texts) == ["Text a.", "Text b.", "Text c."] and before < 3
 
 
-@pytest.mark.parametrize("count_or_write", [count_generated, lambda asked: generate_tasks(asked, say=print)])
+@pytest.mark.parametrize(("cache", "setting"), [("replies", "XDG_CACHE_HOME"), ("embeddings", "db_path")])
 def test_a_cache_that_cannot_be_used_is_named(
-    tmp_path: Path, document: str, private_surroundings: Path, count_or_write: Callable[..., Any]
+    tmp_path: Path, document: str, private_surroundings: Path, cache: str, setting: str
 ) -> None:
-    file = private_surroundings / "cache" / "ajet" / "generated_tasks" / "replies.sqlite"
-    file.parent.mkdir(parents=True)
-    file.write_text("not a database, but text that is long enough " * 99)
-    with pytest.raises(TrainingError, match=r"XDG_CACHE_HOME: .*replies\.sqlite: file is not a database"):
-        count_or_write(settings(tmp_path, [document]))
+    kept = private_surroundings / "cache" / "ajet" / "generated_tasks"
+    folder = kept if cache == "replies" else tmp_path / "db"
+    folder.mkdir(parents=True)
+    (folder / f"{cache}.sqlite").write_text("not a database, but text that is long enough " * 99)
+    told = rf"{setting}: .*{cache}\.sqlite: file is not a database"
+    with serving(Model()) as fake, pytest.raises(TrainingError, match=told):
+        generate(fake, settings(tmp_path, [document], **deduplicating(tmp_path)))
 
 
 class Repeating(Model):
@@ -245,14 +247,6 @@ def test_embeddings_have_an_address_and_a_key_of_their_own(tmp_path: Path, docum
         params = {"base_url": other.base_url, "api_key": "mine", "similarity_threshold": 1.0}
         generate(fake, settings(tmp_path, [document], task_num=1, **deduplicating(tmp_path, **params)))
     assert other.keys == ["mine"] and model.embedded and "mine" not in fake.keys
-
-
-def test_a_folder_of_embeddings_that_cannot_be_used_is_named(tmp_path: Path, document: str) -> None:
-    (tmp_path / "db").mkdir()
-    (tmp_path / "db" / "embeddings.sqlite").write_text("not a database, but text that is long enough " * 99)
-    with serving(Model()) as fake:
-        with pytest.raises(TrainingError, match=r"db_path: .*embeddings\.sqlite: file is not a database"):
-            generate(fake, settings(tmp_path, [document], **deduplicating(tmp_path)))
 
 
 @pytest.mark.parametrize(
