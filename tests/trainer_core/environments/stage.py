@@ -40,10 +40,10 @@ def interpreter(variable: str) -> str:
 
 
 @contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, ws: Any = "none") -> Iterator[str]:
     """An ASGI application on a free port, in a thread; its address."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, interface="asgi3", log_config=None, ws="none"))
+    server = uvicorn.Server(uvicorn.Config(app, interface="asgi3", log_config=None, ws=ws))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     while not server.started:

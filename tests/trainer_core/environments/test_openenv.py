@@ -8,15 +8,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
 
-from tests.trainer_core.environments.stage import free_address, interpreter, played, splits_of
+from tests.trainer_core.environments.stage import free_address, interpreter, played, serving, splits_of
 from trainer_core.child_process import ChildProcess, answers
 from trainer_core.environments.conversation import ServiceError
 from trainer_core.environments.openenv import ActionRefusedError, OpenEnvClient, action_of
@@ -37,7 +34,8 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 class StandIn:
-    """The server, with one answer to all: `answer(message)` is what is sent back, or None to hang up."""
+    """The server, as an ASGI application with one answer to all: `answer(message)` is what is sent back, or
+    None to hang up."""
 
     def __init__(self, answer: Answer, *, most: int = 2) -> None:
         self.answer = answer
@@ -45,53 +43,34 @@ class StandIn:
         self.open = 0
         self.messages: list[dict[str, Any]] = []
 
-    async def session(self, connection: ServerConnection) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            status = 200 if scope["path"] == "/schema" else 404
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            body = json.dumps({"action": GUESS, "observation": {}, "state": {}}).encode()
+            await send({"type": "http.response.body", "body": body})
+        if scope["type"] != "websocket":
+            return
+        await receive()
+        if scope["path"] != "/ws":
+            return await send({"type": "websocket.close"})
+        await send({"type": "websocket.accept"})
         if self.open >= self.most:
             text = f"Server at capacity: {self.open}/{self.most} sessions active."
-            error = {"message": text, "code": "CAPACITY_REACHED", "active_sessions": self.open}
-            await connection.send(json.dumps({"type": "error", "data": {**error, "max_sessions": self.most}}))
-            return
+            full = error("CAPACITY_REACHED", text, active_sessions=self.open, max_sessions=self.most)
+            return await send({"type": "websocket.send", "text": json.dumps(full)})
         self.open += 1
-        try:
-            async for raw in connection:
-                self.messages.append(json.loads(raw))
-                answer = self.answer(self.messages[-1])
-                if isinstance(answer, threading.Event):
-                    await connection.wait_closed()
-                    answer.set()
-                if not isinstance(answer, str | bytes | dict):
-                    return
-                await connection.send(json.dumps(answer) if isinstance(answer, dict) else answer)
-        except ConnectionClosed:
-            pass
-        finally:
-            self.open -= 1
-
-    @contextmanager
-    def serving(self) -> Iterator[str]:
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever)
-        thread.start()
-
-        async def start() -> Any:
-            def http(connection: ServerConnection, request: Any) -> Any:
-                if request.path == "/ws":
-                    return None
-                found = request.path == "/schema"
-                body = json.dumps({"action": GUESS, "observation": {}, "state": {}}) if found else "{}"
-                return connection.respond(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND, body)
-
-            return await serve(self.session, "127.0.0.1", 0, process_request=http, close_timeout=1)
-
-        server = asyncio.run_coroutine_threadsafe(start(), loop).result()
-        try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            loop.call_soon_threadsafe(server.close)
-            asyncio.run_coroutine_threadsafe(server.wait_closed(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+        while (message := await receive())["type"] == "websocket.receive":
+            self.messages.append(json.loads(message["text"]))
+            answer = self.answer(self.messages[-1])
+            if isinstance(answer, threading.Event):
+                await receive()
+                answer.set()
+            if not isinstance(answer, str | bytes | dict):
+                break
+            said = json.dumps(answer) if isinstance(answer, dict) else answer
+            await send({"type": "websocket.send", "bytes" if isinstance(said, bytes) else "text": said})
+        self.open -= 1
 
 
 def observed(reward: Any = None, done: bool = False, **observation: Any) -> dict[str, Any]:
@@ -140,7 +119,7 @@ def read(url: str, **settings: Any) -> TaskSplits:
 
 def test_an_episode_is_a_conversation_whose_reward_is_the_sum() -> None:
     server = StandIn(guessing())
-    with server.serving() as url:
+    with serving(server, ws="auto") as url:
         episodes, asked = played(WORKFLOW, task_at(url), task_at(url, 8), saying=["3", "7", "8"])
     assert [(one.reward, one.is_success, one.error) for one in episodes] == [
         (0.75, False, None),
@@ -163,7 +142,7 @@ def test_an_episode_is_a_conversation_whose_reward_is_the_sum() -> None:
 
 def test_an_action_that_the_environment_refuses_can_be_said_again() -> None:
     server, any_object = StandIn(guessing()), schema_of("message", "why", message={}, why={})
-    with server.serving() as url:
+    with serving(server, ws="auto") as url:
         (episode,), asked = played(
             WORKFLOW,
             task_at(url, action=any_object),
@@ -178,17 +157,17 @@ def test_an_action_that_the_environment_refuses_can_be_said_again() -> None:
 
 
 def test_all_of_an_observation_is_seen_and_its_limit_is_no_failure() -> None:
-    with StandIn(lambda message: observed(True, board=["é"], turn=1)).serving() as url:
+    with serving(StandIn(lambda message: observed(True, board=["é"], turn=1)), ws="auto") as url:
         (episode,), asked = played(WORKFLOW, task_at(url), saying=["3"], max_calls=2)
     assert (episode.reward, episode.error, episode.stop_reason) == (3.0, None, StopReason.TURNS)
     assert '<|user|>{"board": ["é"], "turn": 1}<|end|>' in asked[0]
 
 
 async def test_an_agent_of_ones_own_has_a_session_in_a_context() -> None:
-    with StandIn(lambda message: observed(text="x" * 10_000_000)).serving() as url:
+    with serving(StandIn(lambda message: observed(text="x" * 10_000_000)), ws="auto") as url:
         async with OpenEnvClient(url) as environment:
             assert len((await environment.reset()).messages[0]["content"]) == 10_000_000
-    with StandIn(guessing()).serving() as url:
+    with serving(StandIn(guessing()), ws="auto") as url:
         async with OpenEnvClient(f"{url}/") as environment:
             assert (await environment.reset(seed=3)).messages == [{"role": "user", "content": "guess 3"}]
             seen = await environment.step({"message": "3"})
@@ -259,7 +238,7 @@ def then(answer: Any) -> Answer:
     ],
 )  # fmt: skip
 async def test_whatever_a_server_answers_is_one_clear_error(answer: Any, kind: str, said: str) -> None:
-    with StandIn(then(answer)).serving() as url:
+    with serving(StandIn(then(answer)), ws="auto") as url:
         raised = await failure(url, timeout=0.2 if isinstance(answer, threading.Event) else 30.0)
     assert str(raised).startswith(url.replace("http", "ws"))
     assert said in str(raised)
@@ -272,12 +251,12 @@ async def test_a_server_that_is_not_there_is_an_outage_that_names_the_address() 
     raised = await failure(url)
     assert str(raised).startswith(f"{url.replace('http', 'ws')}/ws: ConnectionRefusedError: ")
     assert failure_of(raised).kind == "connection"
-    with StandIn(guessing()).serving() as there:
+    with serving(StandIn(guessing()), ws="auto") as there:
         assert "elsewhere/ws: InvalidStatus: " in str(await failure(f"{there}/elsewhere"))
 
 
 async def test_a_server_that_is_full_says_how_many_episodes_it_takes() -> None:
-    with StandIn(guessing(), most=1).serving() as url:
+    with serving(StandIn(guessing(), most=1), ws="auto") as url:
         async with OpenEnvClient(url) as first:
             await first.reset(seed=1)
             raised = await failure(url)
@@ -296,7 +275,7 @@ async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
         loop.call_soon_threadsafe(asked.set)
         return closed
 
-    with StandIn(answer).serving() as url:
+    with serving(StandIn(answer), ws="auto") as url:
         episode = asyncio.create_task(failure(url))
         await asked.wait()
         episode.cancel()
@@ -309,7 +288,7 @@ async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
 
 
 def test_tasks_are_seeds_with_the_schema_of_actions() -> None:
-    with StandIn(guessing()).serving() as url:
+    with serving(StandIn(guessing()), ws="auto") as url:
         splits = read(f"{url}/", num_training_tasks=3, num_validation_tasks=2, reset={"size": 4})
     assert [task.task_id for task in splits.validation] == ["seed-0", "seed-1"]
     assert [task.task_id for task in splits.training] == ["seed-2", "seed-3", "seed-4"]
@@ -320,7 +299,7 @@ def test_a_reader_without_its_server_says_how_to_start_one() -> None:
     url = free_address()
     with pytest.raises(DataError, match=f"openenv.base_url: {url}/schema gives no schema of actions"):
         read(url)
-    with StandIn(guessing()).serving() as there:
+    with serving(StandIn(guessing()), ws="auto") as there:
         with pytest.raises(DataError, match="404"):
             read(f"{there}/elsewhere")
 
