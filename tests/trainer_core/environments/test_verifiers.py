@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tests.trainer_core.environments.stage import interpreter, played, trained
 from tests.trainer_core.environments.test_openenv import real_server
 from tests.trainer_core.gateway.fake import FakeEngine, says
 from tests.trainer_core.gateway.families import family
-from tests.trainer_core.processes import eventually, is_running
+from tests.trainer_core.processes import eventually
 from trainer_core.config.tasks import VerifiersEnvironment
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.gateway import EpisodeRules, Gateway
@@ -322,27 +321,3 @@ def test_its_own_openenv_task_set_with_its_own_harness(v1: str, here: Path) -> N
     assert "guess" in asked[0] and "wrong" in asked[1]
     assert (episode.stop_reason, len(episode.calls)) == (StopReason.TURNS, 2)
     assert [call.agent for call in episode.calls] == ["player", "player"]
-
-
-KILLED = """
-import sys, time
-from pathlib import Path
-from trainer_core.config.tasks import VerifiersEnvironment
-from trainer_core.environments.verifiers import VerifiersEnvironments
-sizes = {"num_training_tasks": 2, "num_validation_tasks": 1}
-one = VerifiersEnvironment(package="endless", python=sys.argv[1], **sizes)
-environments = VerifiersEnvironments([one], Path())
-environments.tasks()
-print(environments.workers[0].pid, environments.workers[0].socket, flush=True)
-time.sleep(600)
-"""
-
-
-def test_a_trainer_that_is_killed_leaves_nothing_behind(v1: str, here: Path) -> None:
-    (here / "endless.py").write_text(HEAD + ENDLESS)
-    with subprocess.Popen([sys.executable, "-c", KILLED, v1], stdout=subprocess.PIPE, text=True) as trainer:
-        assert trainer.stdout is not None
-        pid, path = trainer.stdout.readline().split()
-        trainer.kill()
-    eventually(lambda: not is_running(int(pid)))
-    assert not Path(path).parent.exists()
