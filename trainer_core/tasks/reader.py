@@ -42,7 +42,13 @@ def read_tasks(
         TrainingError: an outside model that is to write tasks does not.
     """
     if reader.type == "builtin":
-        return make_toy(**reader.builtin.model_dump())
+        toy = reader.builtin
+        return make_toy(
+            toy.name,
+            digits=toy.digits,
+            num_validation_tasks=toy.num_validation_tasks,
+            split_seed=toy.split_seed,
+        )
     if reader.type == "jsonl_dataset_file":
         files = reader.jsonl_dataset_file
         training, validation = _read_file(files.training), _read_file(files.validation)
