@@ -92,7 +92,7 @@ class Digits:
     """The judge of shape B: the share of digits among 31 characters, so that rewards differ."""
 
     def compute_reward(self, _task: Any, output: Any) -> tuple[float, None]:
-        """See `RewardFunction`."""
+        """See `trainer_core.judge.judge.OneByOne`."""
         return share_of_digits(output.text), None
 
 

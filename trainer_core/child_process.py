@@ -154,9 +154,27 @@ class ChildProcess:
             wait: blocks until it is ready again; a TrainingError counts as one more end.
             say: gets a line when it ends, with the last that it printed.
         """
-        self._keeping = threading.Thread(
-            target=self._keep, args=(restarts, long_life_s, wait, say), daemon=True
-        )
+
+        def watch() -> None:
+            left = restarts
+            while not self._is_closed.wait(_LOOK_S):
+                if self.is_running:
+                    continue
+                say(f"{self.name} ended; its last lines:\n{self.tail()}")
+                if time.monotonic() - self._began > long_life_s:
+                    left = restarts
+                self._end()
+                if not left:
+                    return self._remove_leaves()
+                left -= 1
+                self._start()
+                try:
+                    wait()
+                except TrainingError as error:
+                    _log.warning("%s", error)
+                    self._end()
+
+        self._keeping = threading.Thread(target=watch, daemon=True)
         self._keeping.start()
 
     def close(self) -> None:
@@ -166,27 +184,6 @@ class ChildProcess:
             self._keeping.join()
         self._end()
         self._remove_leaves()
-
-    def _keep(
-        self, restarts: int, long_life_s: float, wait: Callable[[], None], say: Callable[[str], None]
-    ) -> None:
-        left = restarts
-        while not self._is_closed.wait(_LOOK_S):
-            if self.is_running:
-                continue
-            say(f"{self.name} ended; its last lines:\n{self.tail()}")
-            if time.monotonic() - self._began > long_life_s:
-                left = restarts
-            if not left:
-                self._end()
-                return self._remove_leaves()
-            left -= 1
-            self.restart()
-            try:
-                wait()
-            except TrainingError as error:
-                _log.warning("%s", error)
-                self._end()
 
     def _start(self) -> None:
         self._began = time.monotonic()

@@ -7,6 +7,6 @@ class Digits:
     """The share of digits in an answer."""
 
     def compute_reward(self, _task: Any, output: Any) -> tuple[float, None]:
-        """See `RewardFunction`."""
+        """See `trainer_core.judge.judge.OneByOne`."""
         text = output.text
         return sum(character.isdigit() for character in text) / max(1, len(text)), None

@@ -162,8 +162,7 @@ def _counted(ajet: Ajet) -> tuple[int | None, int | None, bool]:
     if reader.type == "data_generation" and not ajet.enable_swarm_mode:
         from trainer_core.tasks.generation import count_generated
 
-        count = count_generated(reader.data_generation)
-        return count.training, count.validation, count.is_written
+        return count_generated(reader.data_generation)
     if reader.type != "huggingface_dat_repo" or ajet.enable_swarm_mode:
         return None, None, True
     repo = reader.huggingface_dat_repo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainer_core.types import check_reward
@@ -11,10 +12,23 @@ if TYPE_CHECKING:
     from trainer_core.workflow.tuner import Tuner
 
 Message = dict[str, Any]
-Act = Callable[[Message], Awaitable[tuple[list[Message], bool]]]
-"""Gets what the assistant said; gives what the environment says to it, and whether the episode is over."""
 
+ANSWER_S = 300.0
+"""A service is waited for, unless whoever asks it says otherwise."""
+CONNECT_S = 10.0
+SHOWN = 400
+"""Characters of a reply that an error repeats."""
 _LIMITS = ("max_calls_reached", "context_length_exceeded")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an environment says to an action."""
+
+    messages: list[Message]
+    reward: float
+    """Of this step; 0 where the environment gives none."""
+    is_over: bool
 
 
 class ServiceError(Exception):
@@ -25,9 +39,11 @@ class ServiceOutageError(ServiceError, ConnectionError):
     """The service is down, busy, or has been started anew: the rollout tries the episode again."""
 
 
-async def converse(tuner: Tuner, messages: list[Message], act: Act) -> None:
-    """Let the model go on with `messages`, which grow, until `act` says that it is over, or the episode has
-    made all its calls or filled the model's context."""
+async def converse(
+    tuner: Tuner, messages: list[Message], act: Callable[[Message], Awaitable[Observation]]
+) -> None:
+    """Let the model go on with `messages`, which grow, until what `act` makes of its words is over, or the
+    episode has made all its calls or filled the model's context."""
     import openai
 
     client = tuner.as_raw_openai_sdk_client()
@@ -40,8 +56,9 @@ async def converse(tuner: Tuner, messages: list[Message], act: Act) -> None:
                 raise
             return
         said = {"content": "", **answer.choices[0].message.model_dump(exclude_none=True)}
-        seen, is_over = await act(said)
-        messages += [said, *seen]
+        seen = await act(said)
+        messages += [said, *seen.messages]
+        is_over = seen.is_over
 
 
 def finite(value: object, what: str) -> float:

@@ -13,12 +13,21 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from trainer_core.environments.conversation import Message, ServiceError, ServiceOutageError, converse, finite
+from trainer_core.environments.conversation import (
+    ANSWER_S,
+    CONNECT_S,
+    SHOWN,
+    Message,
+    Observation,
+    ServiceError,
+    ServiceOutageError,
+    converse,
+    finite,
+)
 from trainer_core.tasks.rows import unique_tasks
 from trainer_core.types import DataError, Task
 from trainer_core.workflow.tuner import Tuner
@@ -28,22 +37,9 @@ if TYPE_CHECKING:
     from trainer_core.config.tasks import EnvService as EnvServiceSettings
 
 _log = logging.getLogger(__name__)
-_ANSWER_S = 300.0
-_CONNECT_S = 10.0
-_SHOWN = 400
 _RELEASE_S = 10.0
 _KEPT_S = 1.0
 """Connections are reused for less than the five seconds after which uvicorn closes them."""
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What an environment says to an action."""
-
-    messages: list[Message]
-    reward: float
-    """Of this step; what the episode is worth is the score."""
-    is_over: bool
 
 
 class ServedInstance:
@@ -96,7 +92,7 @@ class ServedInstance:
 
 
 @asynccontextmanager
-async def environment_of(task: Task, *, timeout: float = _ANSWER_S) -> AsyncIterator[ServedInstance]:
+async def environment_of(task: Task, *, timeout: float = ANSWER_S) -> AsyncIterator[ServedInstance]:
     """The environment of a task of reader `env_service`, at the beginning of an episode. It is released at
     the end, however that comes about.
 
@@ -110,7 +106,7 @@ async def environment_of(task: Task, *, timeout: float = _ANSWER_S) -> AsyncIter
     if url is None:
         raise ServiceError(f"task {task.task_id!r} has no env_url; read tasks with reader env_service")
     async with httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout, connect=_CONNECT_S),
+        timeout=httpx.Timeout(timeout, connect=CONNECT_S),
         limits=httpx.Limits(keepalive_expiry=_KEPT_S),
         verify=url.startswith("https:"),  # to load certificates takes 20 ms
     ) as http:
@@ -130,12 +126,7 @@ class PlayEnvService(Workflow):
 
     async def execute(self, task: Task, tuner: Tuner) -> WorkflowOutput:
         async with environment_of(task) as environment:
-
-            async def act(said: Message) -> tuple[list[Message], bool]:
-                seen = await environment.step(said)
-                return seen.messages, seen.is_over
-
-            await converse(tuner, environment.messages, act)
+            await converse(tuner, environment.messages, environment.step)
             return WorkflowOutput(await environment.evaluate())
 
 
@@ -156,7 +147,7 @@ def _split(settings: EnvServiceSettings, split: str) -> tuple[Task, ...]:
     where = f"{url}/get_env_profile"
     try:
         body = _body(env_type, params={"split": split})
-        ids = _data(where, httpx.post(where, json=body, timeout=_ANSWER_S), is_known=False)
+        ids = _data(where, httpx.post(where, json=body, timeout=ANSWER_S), is_known=False)
     except (httpx.TransportError, httpx.InvalidURL) as error:
         raise DataError(
             f"task_reader.env_service.env_url: {url} cannot be reached ({type(error).__name__}: {error}). "
@@ -194,7 +185,7 @@ def _data(where: str, response: httpx.Response, *, is_known: bool) -> Any:
     held = fields.get("data", fields.get("task_ids"))
     if status == 200 and fields.get("success", True) is not False and held is not None:
         return held
-    why = str(fields["detail"])[-_SHOWN:] if "detail" in fields else response.text[:_SHOWN]
+    why = str(fields["detail"])[-SHOWN:] if "detail" in fields else response.text[:SHOWN]
     is_outage = status == 429 or status >= 500 or (status == 404 and is_known)
     kind = ServiceOutageError if is_outage else ServiceError
     raise kind(f"{where}: status {status}: {why}")
@@ -207,7 +198,7 @@ def _messages(data: Any, where: str) -> list[Message]:
         state = {"role": "user", "content": state}
     messages = [state] if isinstance(state, dict) else state
     if not isinstance(messages, list) or not all(map(_is_message, messages)):
-        raise ServiceError(f"{where}: expected a state of messages, not {str(data)[:_SHOWN]}")
+        raise ServiceError(f"{where}: expected a state of messages, not {str(data)[:SHOWN]}")
     return messages
 
 

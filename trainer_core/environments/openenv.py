@@ -3,8 +3,7 @@
     GET base_url/schema → {"action": JSON schema, …}
     WebSocket base_url/ws, one session each:
     {"type": "reset" | "step", "data": …} → {"type": "observation", "data": {"observation", "reward", "done"}}
-    {"type": "state"}                     → {"type": "state", "data": …}
-    any                                   → {"type": "error", "data": {"message", "code", …}}
+                                          → {"type": "error", "data": {"message", "code", …}}
 
 A task is a seed that the environment is reset with.
 """
@@ -15,11 +14,20 @@ import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer_core.environments.conversation import Message, ServiceError, ServiceOutageError, converse, finite
+from trainer_core.environments.conversation import (
+    ANSWER_S,
+    CONNECT_S,
+    SHOWN,
+    Message,
+    Observation,
+    ServiceError,
+    ServiceOutageError,
+    converse,
+    finite,
+)
 from trainer_core.types import DataError, Task
 from trainer_core.workflow.tuner import Tuner
 from trainer_core.workflow.workflow import Workflow, WorkflowOutput
@@ -29,25 +37,12 @@ if TYPE_CHECKING:
 
     from trainer_core.config.tasks import OpenEnv
 
-_ANSWER_S = 300.0
-_CONNECT_S = 10.0
-_SHOWN = 400
 _CLOSE_S = 5.0
 _LARGEST = 2**27
 
 
 class ActionRefusedError(ServiceError):
     """What was said is no action of the environment, which goes on waiting for one."""
-
-
-@dataclass(frozen=True)
-class OpenEnvStep:
-    """What a reset or an action came to."""
-
-    observation: Mapping[str, Any]
-    reward: float
-    """0 where the environment gives none."""
-    is_over: bool
 
 
 class OpenEnvClient:
@@ -57,7 +52,7 @@ class OpenEnvClient:
     of no more use, and ServiceError where it answers with an error or with nonsense.
     """
 
-    def __init__(self, base_url: str, *, timeout: float = _ANSWER_S) -> None:
+    def __init__(self, base_url: str, *, timeout: float = ANSWER_S) -> None:
         """`base_url`: http or https. `timeout`: seconds to wait for each answer."""
         self._url = f"ws{base_url.rstrip('/').removeprefix('http')}/ws"
         self._timeout = timeout
@@ -69,7 +64,7 @@ class OpenEnvClient:
 
         try:
             self._socket = await connect(
-                self._url, open_timeout=_CONNECT_S, close_timeout=_CLOSE_S, max_size=_LARGEST
+                self._url, open_timeout=CONNECT_S, close_timeout=_CLOSE_S, max_size=_LARGEST
             )
         except (OSError, WebSocketException) as error:
             raise ServiceOutageError(f"{self._url}: {type(error).__name__}: {error}") from error
@@ -79,30 +74,26 @@ class OpenEnvClient:
         """Close the session; the server lets go of its environment."""
         await self._socket.close()
 
-    async def reset(self, **arguments: Any) -> OpenEnvStep:
+    async def reset(self, **arguments: Any) -> Observation:
         """Begin an episode, with `seed` and whatever else the environment takes."""
-        return self._step(await self._ask("reset", arguments))
+        return await self._ask("reset", arguments)
 
-    async def step(self, action: Mapping[str, Any]) -> OpenEnvStep:
+    async def step(self, action: Mapping[str, Any]) -> Observation:
         """Act.
 
         Raises:
             ActionRefusedError: that is no action here.
         """
-        return self._step(await self._ask("step", dict(action)))
+        return await self._ask("step", action)
 
-    async def state(self) -> dict[str, Any]:
-        """What the environment tells about itself, such as `step_count`."""
-        return await self._ask("state")
-
-    async def _ask(self, call: str, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def _ask(self, call: str, data: Mapping[str, Any]) -> Observation:
         from websockets.exceptions import ConnectionClosed
 
-        where, sent = f"{self._url} {call}", {"type": call} | ({} if data is None else {"data": data})
+        where, sent = f"{self._url} {call}", json.dumps({"type": call, "data": dict(data)})
         try:
             async with asyncio.timeout(self._timeout):
                 with suppress(ConnectionClosed):  # what the server said before it closed is still to be read
-                    await self._socket.send(json.dumps(sent))
+                    await self._socket.send(sent)
                 raw = await self._socket.recv()
         except (ConnectionClosed, TimeoutError) as error:
             raise ServiceOutageError(f"{where}: {type(error).__name__}: {error}") from error
@@ -110,10 +101,10 @@ class OpenEnvClient:
             reply = json.loads(raw)
             kind, held = reply["type"], dict(reply["data"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise ServiceError(f"{where}: expected type and data, not {raw[:_SHOWN]!r}") from None
+            raise ServiceError(f"{where}: expected type and data, not {raw[:SHOWN]!r}") from None
         if kind != "error":
-            return held
-        code, why = held.get("code"), str(held.get("message"))[-_SHOWN:]
+            return _observed(held, self._url)
+        code, why = held.get("code"), str(held.get("message"))[-SHOWN:]
         if code == "VALIDATION_ERROR" and call == "step":
             raise ActionRefusedError(_reasons(held.get("errors")) or why)
         if code == "CAPACITY_REACHED":
@@ -121,12 +112,17 @@ class OpenEnvClient:
             raise ServiceOutageError(f"{where}: {why}")
         raise ServiceError(f"{where}: {code}: {why}")
 
-    def _step(self, data: Mapping[str, Any]) -> OpenEnvStep:
-        seen, reward = data.get("observation"), data.get("reward")
-        if not isinstance(seen, Mapping):
-            raise ServiceError(f"{self._url}: expected an observation, not {str(data)[:_SHOWN]}")
-        worth = 0.0 if reward is None else finite(reward, f"{self._url}: reward")
-        return OpenEnvStep(seen, worth, data.get("done") is True)
+
+def _observed(data: Mapping[str, Any], url: str) -> Observation:
+    """The model sees an observation's only text where there is nothing else in it, else all of it."""
+    observation, reward = data.get("observation"), data.get("reward")
+    if not isinstance(observation, Mapping):
+        raise ServiceError(f"{url}: expected an observation, not {str(data)[:SHOWN]}")
+    seen = {name: value for name, value in observation.items() if name != "metadata"}
+    only = next(iter(seen.values())) if len(seen) == 1 else None
+    text = only if isinstance(only, str) else json.dumps(seen, ensure_ascii=False)
+    worth = 0.0 if reward is None else finite(reward, f"{url}: reward")
+    return Observation([{"role": "user", "content": text}], worth, data.get("done") is True)
 
 
 class PlayOpenEnv(Workflow):
@@ -138,18 +134,19 @@ class PlayOpenEnv(Workflow):
     async def execute(self, task: Task, tuner: Tuner) -> WorkflowOutput:
         schema, rewards = task.metadata["action"], []
         async with OpenEnvClient(task.metadata["base_url"]) as environment:
-            seen = await environment.reset(**task.metadata["reset"])
-            rewards.append(seen.reward)
+            first = await environment.reset(**task.metadata["reset"])
+            rewards.append(first.reward)
 
-            async def act(said: Message) -> tuple[list[Message], bool]:
+            async def act(said: Message) -> Observation:
                 try:
                     seen = await environment.step(action_of(said["content"], schema))
                 except ActionRefusedError as refused:
-                    return [{"role": "user", "content": str(refused)}], False
+                    return Observation([{"role": "user", "content": str(refused)}], 0.0, is_over=False)
                 rewards.append(seen.reward)
-                return [_message(seen)], seen.is_over
+                return seen
 
-            await converse(tuner, [{"role": "system", "content": _instructions(schema)}, _message(seen)], act)
+            system = {"role": "system", "content": _instructions(schema)}
+            await converse(tuner, [system, *first.messages], act)
         return WorkflowOutput(sum(rewards), log_metrics={"environment_steps": len(rewards) - 1})
 
 
@@ -190,7 +187,7 @@ def read_openenv(settings: OpenEnv) -> tuple[tuple[Task, ...], tuple[Task, ...]]
 
     url = settings.base_url.rstrip("/")
     try:
-        response = httpx.get(f"{url}/schema", timeout=_CONNECT_S).raise_for_status()
+        response = httpx.get(f"{url}/schema", timeout=CONNECT_S).raise_for_status()
         schema = dict(response.json()["action"])
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, TypeError, KeyError) as error:
         raise DataError(
@@ -222,14 +219,6 @@ def _instructions(schema: Mapping[str, Any]) -> str:
     shown = schema["properties"][field] if field else schema
     template = (Path(__file__).parent / "templates" / "openenv.md.j2").read_text(encoding="utf-8")
     return Template(template, undefined=StrictUndefined).render(field=field, schema=json.dumps(shown))
-
-
-def _message(step: OpenEnvStep) -> Message:
-    """What the model sees: the observation's only text where there is nothing else in it, else all of it."""
-    seen = {name: value for name, value in step.observation.items() if name != "metadata"}
-    values = list(seen.values())
-    is_text = len(values) == 1 and isinstance(values[0], str)
-    return {"role": "user", "content": values[0] if is_text else json.dumps(seen, ensure_ascii=False)}
 
 
 def _reasons(errors: object) -> str:

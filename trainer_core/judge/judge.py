@@ -45,18 +45,12 @@ class Output:
     """False: a limit cut it off."""
 
 
-class RewardFunction(Protocol):
-    """A judge that looks at one answer at a time."""
-
-    def compute_reward(self, task: Task, output: Output) -> tuple[float, bool | None]:
-        """Return the reward and whether the task was solved (None: solved when the reward is 1 or more)."""
-
-
 class OneByOne:
-    """A `RewardFunction` as a judge. It is called for one answer after the other, in a thread of its own, so
-    that it may be slow and need not be thread-safe; or in the caller's, where a debugger is at home."""
+    """An object with `compute_reward(task, output) -> (reward, is_success)` as a judge; `is_success` None:
+    solved when the reward is 1 or more. It is called for one answer after the other, in a thread of its own,
+    so that it may be slow and need not be thread-safe; or in the caller's, where a debugger is at home."""
 
-    def __init__(self, function: RewardFunction, *, own_thread: bool = True) -> None:
+    def __init__(self, function: Any, *, own_thread: bool = True) -> None:
         self.name = type(function).__name__
         self._function = function
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="judge") if own_thread else None
@@ -185,22 +179,22 @@ async def judged(judge: Judge, task: Task, episodes: Sequence[Episode]) -> list[
     if len(earned) != len(whole):
         count = f"{len(earned)} scores for {len(whole)} episodes of {where}"
         raise TrainingError(f"judge {name} gave {count}; {form}")
-    for each in earned:
-        try:
-            check_reward(each["reward"], "the reward")
-        except ValueError as error:
-            raise TrainingError(f"judge {name} gave {where} {error}") from None
     left = iter(earned)
     return [episode if episode.error is not None else replace(episode, **next(left)) for episode in episodes]
 
 
 def _earned(score: Score) -> dict[str, Any]:
-    """Reward and success as an episode has them, of whatever number type the judge computes with."""
+    """Reward and success as an episode has them, of whatever number type the judge computes with.
+
+    Raises:
+        TypeError, ValueError: it is no number, not a finite one, or the success is neither true nor false.
+    """
     if not hasattr(score.reward, "__float__"):
         raise TypeError(f"the reward {score.reward!r} is not a number")
     if not (score.is_success is None or isinstance(score.is_success, bool | np.bool_)):
         raise TypeError(f"is_success is {score.is_success!r}, neither true, false nor None")
     reward = float(score.reward)
+    check_reward(reward, "the reward is")
     return {
         "reward": reward,
         "is_success": bool(reward >= 1.0 if score.is_success is None else score.is_success),

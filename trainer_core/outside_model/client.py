@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,9 +61,8 @@ class OutsideModel:
         Raises:
             TrainingError: no endpoint is named.
         """
-        endpoint = find_endpoint(environment, base_url=base_url, api_key=api_key)
+        self._base_url, self._keys = find_endpoint(environment, base_url=base_url, api_key=api_key)
         self.model = model
-        self._base_url, self._keys = endpoint.base_url, endpoint.keys
         self._max_tokens = max_tokens
         self._temperature = temperature
         self._at_once = at_once
@@ -112,24 +112,18 @@ class OutsideModel:
         Raises:
             TrainingError: there were none.
         """
-
-        async def vectors(some: Sequence[str]) -> list[list[float]]:
-            async def call(client: AsyncOpenAI) -> list[list[float]]:
-                reply = await client.embeddings.create(
-                    model=self.model, input=list(some), encoding_format="float"
-                )
-                if len(reply.data) != len(some):
-                    raise _UnusableError(f"{len(reply.data)} embeddings for {len(some)} texts")
-                made = [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
-                if not all(math.isfinite(math.hypot(*vector)) for vector in made):
-                    raise _UnusableError("an embedding that is not of finite numbers")
-                return made
-
-            return await self._persist(call)
-
         starts = range(0, len(texts), _TEXTS_AT_ONCE)
-        parts = await asyncio.gather(*(vectors(texts[start : start + _TEXTS_AT_ONCE]) for start in starts))
-        return [vector for part in parts for vector in part]
+        some = (partial(self._vectors, texts[start : start + _TEXTS_AT_ONCE]) for start in starts)
+        return [vector for part in await asyncio.gather(*map(self._persist, some)) for vector in part]
+
+    async def _vectors(self, texts: Sequence[str], client: AsyncOpenAI) -> list[list[float]]:
+        reply = await client.embeddings.create(model=self.model, input=list(texts), encoding_format="float")
+        if len(reply.data) != len(texts):
+            raise _UnusableError(f"{len(reply.data)} embeddings for {len(texts)} texts")
+        made = [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
+        if not all(math.isfinite(math.hypot(*vector)) for vector in made):
+            raise _UnusableError("an embedding that is not of finite numbers")
+        return made
 
     async def close(self) -> None:
         """Close the connections, before the event loop ends."""

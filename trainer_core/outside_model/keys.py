@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from trainer_core.types import TrainingError
 
@@ -18,18 +17,13 @@ class Keys:
 
     def __init__(self, first: str, backup: str = "") -> None:
         """Each: keys with `|` between them."""
-        self._first = _split(first)
-        self._backup = _split(backup)
-        self._next = 0
+        self._first, self._backup = _split(first), _split(backup)
 
     def turn(self) -> list[str]:
         """The keys that a request tries one after the other; the next request begins with another one."""
-        first = self._first
-        if not first:
-            return list(self._backup)
-        start = self._next % len(first)
-        self._next += 1
-        return [*first[start:], *first[:start], *self._backup]
+        tried = [*self._first, *self._backup]
+        self._first = [*self._first[1:], *self._first[:1]]
+        return tried
 
     def drop(self, key: str) -> None:
         """Never try `key` again."""
@@ -41,20 +35,12 @@ def _split(keys: str) -> list[str]:
     return [key.strip() for key in keys.split("|") if key.strip()]
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """An address and the keys that open it."""
-
-    base_url: str
-    keys: Keys
-
-
 def find_endpoint(
     environment: Mapping[str, str], *, base_url: str | None = None, api_key: str | None = None
-) -> Endpoint:
-    """The endpoint that the environment names: `OPENAI_BASE_URL`, else DashScope where there is a
-    `DASHSCOPE_API_KEY`, else OpenAI where there is an `OPENAI_API_KEY`. `base_url` and `api_key` are
-    stronger.
+) -> tuple[str, Keys]:
+    """Address and keys of the endpoint that the environment names: `OPENAI_BASE_URL`, else DashScope where
+    there is a `DASHSCOPE_API_KEY`, else OpenAI where there is an `OPENAI_API_KEY`. `base_url` and `api_key`
+    are stronger.
 
     Raises:
         TrainingError: it names none.
@@ -70,7 +56,7 @@ def find_endpoint(
     if url is None:
         url = DASHSCOPE if dashscope else OPENAI
     if api_key:
-        return Endpoint(url, Keys(api_key))
+        return url, Keys(api_key)
     if (dashscope and "dashscope" in url) or not openai:
-        return Endpoint(url, Keys(dashscope, backup) if dashscope else Keys(_NO_KEY))
-    return Endpoint(url, Keys(openai))
+        return url, Keys(dashscope, backup) if dashscope else Keys(_NO_KEY)
+    return url, Keys(openai)

@@ -7,25 +7,35 @@ question is never trained on.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from trainer_core.types import DataError, Task, TaskSplits
 
+Made = tuple[str, str, dict[str, Any]]
+"""A question, its answer, and what else a judge needs to know. No answer: the question is not asked."""
 
-def _even_digits(question: str) -> str:
-    return "".join(digit for digit in question if digit in "02468")
 
-
-def _arithmetic(question: str) -> tuple[str, str]:
+def _arithmetic(digits: str) -> Made:
     """52831 → 52-831 and -779: a sum, a difference or a product, by the sum of the digits."""
-    left, right = question[: len(question) // 2], question[len(question) // 2 :]
+    left, right = digits[: len(digits) // 2], digits[len(digits) // 2 :]
     if not left:
-        return "", ""
-    sign = "+-*"[sum(map(int, question)) % 3]
+        return "", "", {}
+    sign = "+-*"[sum(map(int, digits)) % 3]
     compute = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[sign]
-    return f"{int(left)}{sign}{int(right)}", str(compute(int(left), int(right)))
+    return f"{int(left)}{sign}{int(right)}", str(compute(int(left), int(right))), {}
+
+
+def _countdown(digits: str) -> Made:
+    """357 → make 22 out of 3, 5 and 7 → (3 * 5) + 7."""
+    if len(digits) < 2 or "0" in digits:
+        return "", "", {}
+    solution, target = _reached(digits)
+    question = (
+        f"Make {target} out of {', '.join(digits[:-1])} and {digits[-1]}. Use each number once, with + - * / "
+        "and parentheses. Reply with the arithmetic alone."
+    )
+    return question, solution, {"numbers": [*map(int, digits)], "target": target}
 
 
 def _reached(question: str) -> tuple[str, int]:
@@ -43,43 +53,17 @@ def _reached(question: str) -> tuple[str, int]:
     return written.removeprefix("(").removesuffix(")"), value
 
 
-def _countdown_question(question: str) -> str:
-    numbers = ", ".join(question[:-1]) + f" and {question[-1]}"
-    return (
-        f"Make {_reached(question)[1]} out of {numbers}. Use each number once, with + - * / and parentheses. "
-        "Reply with the arithmetic alone."
-    )
-
-
-@dataclass(frozen=True)
-class Toy:
-    """A kind of question, made from a string of digits."""
-
-    solve: Callable[[str], str]
-    """The answer; where it is empty, the question is not asked."""
-    ask: Callable[[str], str] = lambda question: question
-    """How the question is put."""
-    facts: Callable[[str], Mapping[str, Any]] = lambda question: {}
-    """What a judge needs to know."""
-
-
-TOYS = {
-    "sort_digits": Toy(lambda question: "".join(sorted(question))),  # 52831 → 12358
-    "reverse_digits": Toy(lambda question: question[::-1]),  # 52831 → 13825
-    "even_digits": Toy(_even_digits),  # 52831 → 28
-    "arithmetic": Toy(
-        lambda question: _arithmetic(question)[1], lambda question: _arithmetic(question)[0]
-    ),  # 52-831 → -779
-    "countdown": Toy(
-        lambda question: _reached(question)[0] if len(question) > 1 and "0" not in question else "",
-        _countdown_question,
-        lambda question: {"numbers": [*map(int, question)], "target": _reached(question)[1]},
-    ),  # make 22 out of 3, 5 and 7 → (3 * 5) + 7
+TOYS: dict[str, Callable[[str], Made]] = {
+    "sort_digits": lambda digits: (digits, "".join(sorted(digits)), {}),  # 52831 → 12358
+    "reverse_digits": lambda digits: (digits, digits[::-1], {}),  # 52831 → 13825
+    "even_digits": lambda digits: (digits, "".join(each for each in digits if each in "02468"), {}),  # 28
+    "arithmetic": _arithmetic,
+    "countdown": _countdown,
 }
-"""By name."""
+"""By name; each makes a question of a string of digits."""
 
 _QUESTIONS = 8_000
-_WARMUP_TASKS = 128
+WARMUP_TASKS = 128
 
 
 def make_toy(name: str, *, digits: int, num_validation_tasks: int, split_seed: int) -> TaskSplits:
@@ -94,8 +78,8 @@ def make_toy(name: str, *, digits: int, num_validation_tasks: int, split_seed: i
     """
     if name not in TOYS:
         raise DataError(f"task_reader.builtin.name: no toy called {name!r}; there are {', '.join(TOYS)}")
-    by_multiset = _questions_by_multiset(TOYS[name].solve, digits, random.Random(split_seed))
-    warmup_tasks = max(1, min(_WARMUP_TASKS, num_validation_tasks // 2))
+    by_multiset = _by_multiset(name, digits, random.Random(split_seed))
+    warmup_tasks = max(1, min(WARMUP_TASKS, num_validation_tasks // 2))
     if num_validation_tasks + warmup_tasks >= len(by_multiset):
         raise DataError(
             f"task_reader.builtin: {name} with {digits} digits has {len(by_multiset)} groups of "
@@ -109,35 +93,23 @@ def make_toy(name: str, *, digits: int, num_validation_tasks: int, split_seed: i
     warmup = groups[num_validation_tasks : num_validation_tasks + warmup_tasks]
     training = groups[num_validation_tasks + warmup_tasks :]
     return TaskSplits(
-        training=_tasks(name, [question for group in training for question in group]),
-        validation=_tasks(name, [group[0] for group in validation]),
-        warmup=_tasks(name, [group[0] for group in warmup]),
+        training=tuple(task for group in training for task in group),
+        validation=tuple(group[0] for group in validation),
+        warmup=tuple(group[0] for group in warmup),
     )
 
 
-def _questions_by_multiset(
-    solve: Callable[[str], str], digits: int, rng: random.Random
-) -> dict[str, list[str]]:
+def _by_multiset(name: str, digits: int, rng: random.Random) -> dict[str, list[Task]]:
     total: int = 10**digits
     drawn = range(total) if total <= _QUESTIONS else rng.sample(range(total), _QUESTIONS)
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[Task]] = {}
     for number in drawn:
-        question = f"{number:0{digits}d}"
-        if solve(question):
-            groups.setdefault("".join(sorted(question)), []).append(question)
+        written = f"{number:0{digits}d}"
+        question, answer, facts = TOYS[name](written)
+        if answer:
+            task = Task(f"{name}-{written}", question, answer, metadata=facts)
+            groups.setdefault("".join(sorted(written)), []).append(task)
     return groups
-
-
-def _tasks(name: str, questions: list[str]) -> tuple[Task, ...]:
-    return tuple(
-        Task(
-            task_id=f"{name}-{question}",
-            main_query=TOYS[name].ask(question),
-            answer=TOYS[name].solve(question),
-            metadata=TOYS[name].facts(question),
-        )
-        for question in questions
-    )
 
 
 def make_dummies(count: int, *, seed: int, split: str) -> tuple[Task, ...]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, StringConstraints
@@ -64,15 +64,6 @@ class _Pairs(BaseModel):
     tasks: list[_Pair]
 
 
-class Count(NamedTuple):
-    """How many tasks there are."""
-
-    training: int
-    validation: int
-    is_written: bool
-    """False: they are still to be written, and there may be fewer."""
-
-
 def generate_tasks(
     settings: DataGeneration,
     *,
@@ -100,8 +91,9 @@ def generate_tasks(
     return kept
 
 
-def count_generated(settings: DataGeneration) -> Count:
-    """The number of tasks, without asking a model or the network.
+def count_generated(settings: DataGeneration) -> tuple[int, int, bool]:
+    """How many tasks there are to train on and to validate on, without asking a model or the network; and
+    whether they are written: else they are still to be, and there may be fewer.
 
     Raises:
         DataError, TrainingError: as `generate_tasks`.
@@ -115,12 +107,12 @@ def count_generated(settings: DataGeneration) -> Count:
         pieces, examples = _sources(settings)
         try:
             like, about = asyncio.run(_write(_Writer(settings, examples), pieces, examples))
-            return Count(len(like), len(about), is_written=True)
+            return len(like), len(about), True
         except NotKeptError:
             has_both = bool(pieces and examples)
     wanted = settings.task_num
     training, validation = (wanted, wanted) if has_both else map(len, held_out(range(wanted)))
-    return Count(training, validation, is_written=False)
+    return training, validation, False
 
 
 def _sources(settings: DataGeneration) -> tuple[list[Piece], tuple[Task, ...]]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 from trainer_core.types import DataError, Task
 
-_CACHED_TOKENS = 1_000_000
 _CHECKED = 10_000
 
 
 class Prompts:
-    """Encodes prompts when they are needed, and keeps those used last, up to a million tokens."""
+    """Encodes prompts when they are needed."""
 
     def __init__(self, tokenizer: Any, max_prompt_length: int | None = None) -> None:
         """`tokenizer`: a Hugging Face tokenizer with a chat template. `max_prompt_length`: in tokens; None
@@ -31,8 +29,6 @@ class Prompts:
             )
         self._tokenizer = tokenizer
         self._longest = max_prompt_length
-        self._cache: OrderedDict[int, tuple[Task, tuple[int, ...]]] = OrderedDict()
-        self._cached_tokens = 0
 
     def ids(self, tasks: Sequence[Task]) -> list[tuple[int, ...]]:
         """The prompt of each task.
@@ -40,20 +36,16 @@ class Prompts:
         Raises:
             DataError: one is longer than allowed, or the chat template refuses its messages.
         """
-        found: dict[int, tuple[int, ...]] = {}
-        for task in tasks:
-            if id(task) in self._cache:
-                self._cache.move_to_end(id(task))
-                found[id(task)] = self._cache[id(task)][1]
-        missing = [task for task in tasks if id(task) not in found]
-        if missing:
-            texts = [self._text(task) for task in missing]
-            encoded = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
-            for task, ids in zip(missing, map(tuple, encoded), strict=True):
-                self._check(task, ids)
-                found[id(task)] = ids
-                self._keep(task, ids)
-        return [found[id(task)] for task in tasks]
+        if not tasks:
+            return []
+        encoded = self._tokenizer([*map(self._text, tasks)], add_special_tokens=False)["input_ids"]
+        for task, ids in zip(tasks, encoded, strict=True):
+            if self._longest is not None and len(ids) > self._longest:
+                raise DataError(
+                    f"the prompt of task {task.task_id!r} has {len(ids)} tokens, more than "
+                    f"data.max_prompt_length = {self._longest}; raise it or shorten the question"
+                )
+        return [*map(tuple, encoded)]
 
     def longest(self, tasks: Sequence[Task]) -> int:
         """Tokens of the longest prompt, to be known before any model is made. Of a large data set the
@@ -77,22 +69,6 @@ class Prompts:
                 f"{type(error).__name__}: {error}"
             ) from error
         return text
-
-    def _check(self, task: Task, ids: tuple[int, ...]) -> None:
-        if self._longest is not None and len(ids) > self._longest:
-            raise DataError(
-                f"the prompt of task {task.task_id!r} has {len(ids)} tokens, more than "
-                f"data.max_prompt_length = {self._longest}; raise it or shorten the question"
-            )
-
-    def _keep(self, task: Task, ids: tuple[int, ...]) -> None:
-        if id(task) in self._cache:
-            return
-        self._cache[id(task)] = (task, ids)  # holding the task keeps its id from being given to another
-        self._cached_tokens += len(ids)
-        while self._cached_tokens > _CACHED_TOKENS:
-            _, (_, oldest) = self._cache.popitem(last=False)
-            self._cached_tokens -= len(oldest)
 
 
 def _characters(task: Task) -> int:

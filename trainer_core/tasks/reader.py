@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from trainer_core.config.section import path_of
-from trainer_core.tasks.builtin import make_dummies, make_toy
+from trainer_core.tasks.builtin import WARMUP_TASKS, make_dummies, make_toy
 from trainer_core.tasks.huggingface import read_huggingface
 from trainer_core.tasks.jsonl import read_jsonl
 from trainer_core.tasks.tracing import read_traces
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from trainer_core.environments.verifiers import VerifiersEnvironments
 
 _DUMMIES = 1_000
-_WARMUP_TASKS = 128
 _log = logging.getLogger(__name__)
 
 
@@ -91,5 +90,5 @@ def _read_file(file: JsonlFile) -> tuple[Task, ...]:
 
 
 def _set_aside(training: Sequence[Task]) -> tuple[Task, ...]:
-    size = min(len(training), max(1, min(_WARMUP_TASKS, len(training) // 10)))
+    size = min(len(training), max(1, min(WARMUP_TASKS, len(training) // 10)))
     return tuple(random.Random("warm-up").sample(list(training), size))

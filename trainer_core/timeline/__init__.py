@@ -2,8 +2,7 @@
 
 An agent's call repeats the history of the calls before it. `merge.merge` stores shared history once: a call
 whose prompt begins with exactly the tokens of an earlier prompt and answer goes on in the same sequence,
-any other call forks. `batch.to_batch` lays sequences end to end. `radix.py` is the tree of tokens below
-both; its nodes are what a model that computes trees would compute once.
+any other call forks. `batch.to_batch` lays sequences end to end.
 
 Histories are compared by token ids. `drift.splice_recorded` compares their text instead
 (`timeline_compare_level: text`): more calls merge, but what was sampled after one tokenisation is then

@@ -8,11 +8,10 @@ that costs.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from trainer_core.timeline.radix import Node, RadixTree
 from trainer_core.types import Call
 
 Ids = tuple[int, ...]
@@ -32,31 +31,29 @@ def splice_recorded(
     Returns:
         The calls, and how many tokens were sampled after a prompt that was changed.
     """
-    tree: RadixTree[str] = RadixTree("")
-    recorded: dict[Node[str], list[Ids]] = {}
+    recorded: dict[str, list[Ids]] = {}
     spliced: list[Call] = []
     off_context = 0
     for call in calls:
-        parts = pieces(call.prompt_ids)
-        ends = list(accumulate(map(len, parts)))
+        prompt, completion = tuple(call.prompt_ids), tuple(call.completion_ids)
+        parts = pieces(prompt)
         text = "".join(parts)
-        earlier = [(node.end, recorded[node]) for node in tree.prefixes(text) if node in recorded]
-        new = _splice(call.prompt_ids, ends, earlier)
-        if new != call.prompt_ids:
-            off_context += len(call.completion_ids)
-        spliced.append(replace(call, prompt_ids=new))
-        end = tree.insert(text, "".join(pieces(call.completion_ids)))
-        recorded.setdefault(end, []).append(new + call.completion_ids)
+        new = _splice(prompt, list(accumulate(map(len, parts))), text, recorded)
+        if new != prompt:
+            off_context += len(completion)
+        spliced.append(replace(call, prompt_ids=new, completion_ids=completion))
+        recorded.setdefault(text + "".join(pieces(completion)), []).append(new + completion)
     return spliced, off_context
 
 
-def _splice(prompt: Ids, ends: Sequence[int], earlier: Sequence[tuple[int, Sequence[Ids]]]) -> Ids:
-    """`earlier`: length of text and recorded tokens of the calls that the prompt begins with, shortest
-    first."""
-    for length, recorded in reversed(earlier):
-        if any(prompt[: len(ids)] == ids for ids in recorded):
+def _splice(prompt: Ids, ends: Sequence[int], text: str, recorded: Mapping[str, Sequence[Ids]]) -> Ids:
+    """`ends`: where in the text each token of the prompt ends."""
+    for earlier in sorted(recorded, key=len, reverse=True):
+        if not text.startswith(earlier):
+            continue
+        if any(prompt[: len(ids)] == ids for ids in recorded[earlier]):
             return prompt
-        behind = bisect_left(ends, length) + 1
-        if behind <= len(ends) and ends[behind - 1] == length:
-            return recorded[0] + prompt[behind:]
+        behind = bisect_left(ends, len(earlier)) + 1
+        if behind <= len(ends) and ends[behind - 1] == len(earlier):
+            return recorded[earlier][0] + prompt[behind:]
     return prompt

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from trainer_core.ids import shared_beginning
 from trainer_core.timeline.drift import splice_recorded
-from trainer_core.timeline.radix import Node, RadixTree
 from trainer_core.types import Call, Episode, Sequence
 
-Ids = tuple[int, ...]
-_Array = np.ndarray[Any, np.dtype[Any]]
+_AFTER_ALL = b"\xff" * 4
+"""What is sorted behind any token."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def merge(
     """Merge the calls of each episode; those that failed or have no reward are counted and left out.
 
     Each sampled token is trained once, after exactly the tokens it was sampled after. History that several
-    sequences share is trained in the first of them. Answers to the same prompt are samples of their own,
+    sequences share is trained in one of them. Answers to the same prompt are samples of their own,
     also where they begin alike or are the same: a policy gradient that counted them once would be biased
     towards the rarer answer.
 
@@ -56,44 +58,34 @@ def merge(
     Raises:
         ValueError: a call has not one log-probability for each sampled token.
     """
-    count = _Count()
+    count: Counter[str] = Counter()
     sequences: list[Sequence] = []
     for index, episode in enumerate(episodes):
         calls = [call for call in episode.calls if call.completion_ids]
         if episode.error is not None or episode.reward is None or not calls:
             why = "error" if episode.error is not None else "nothing_sampled" if not calls else "no_reward"
-            count.reasons[f"dropped_episodes/{why}"] += 1
+            count[f"dropped_episodes/{why}"] += 1
             continue
         for call in calls:
             if len(call.logprobs) != len(call.completion_ids):
                 told = f"{len(call.logprobs)} logprobs for {len(call.completion_ids)} sampled tokens"
                 raise ValueError(f"a call of task {episode.task.task_id!r} has {told}")
-        whole = sum(map(_length, calls))
-        count.calls += whole
-        count.sampled += sum(len(call.completion_ids) for call in calls)
-        if len(calls) == 1 and calls[0].prompt_ids and (max_tokens is None or whole <= max_tokens):
-            sequences.append(_of_one_call(calls[0], index))
-            count.tree += whole
-            count.paths += whole
-            continue
-        calls = [
-            replace(call, prompt_ids=tuple(call.prompt_ids), completion_ids=tuple(call.completion_ids))
-            for call in calls
-        ]
+        count["calls"] += sum(map(_length, calls))
+        count["sampled"] += sum(len(call.completion_ids) for call in calls)
         if pieces is not None:
             calls, spliced = splice_recorded(calls, pieces)
-            count.off_context += spliced
+            count["off_context"] += spliced
         sequences.extend(row.sequence(index) for row in _rows(calls, max_tokens, count))
     trained = sum(int(np.count_nonzero(sequence.trained)) for sequence in sequences)
     metrics = {
         "timeline/sequences": len(sequences),
-        "timeline/merge_compression": count.calls / max(1, count.paths),
-        "timeline/merge_limit": count.calls / max(1, count.tree),
-        "timeline/trained_token_recall": trained / max(1, count.sampled),
-        **{f"timeline/{reason}": number for reason, number in sorted(count.reasons.items()) if number},
+        "timeline/merge_compression": count["calls"] / max(1, count["paths"]),
+        "timeline/merge_limit": count["calls"] / max(1, count["tree"]),
+        "timeline/trained_token_recall": trained / max(1, count["sampled"]),
+        **{f"timeline/{why}": number for why, number in sorted(count.items()) if "/" in why and number},
     }
     if pieces is not None:
-        metrics["timeline/off_context"] = count.off_context / max(1, count.sampled)
+        metrics["timeline/off_context"] = count["off_context"] / max(1, count["sampled"])
     return Merged(sequences, metrics)
 
 
@@ -101,35 +93,15 @@ def _length(call: Call) -> int:
     return len(call.prompt_ids) + len(call.completion_ids)
 
 
-def _of_one_call(call: Call, episode: int) -> Sequence:
-    """What `_rows` would come to, for the commonest episode."""
-    before, whole = len(call.prompt_ids), _length(call)
-    logprobs = np.zeros(whole, np.float32)
-    logprobs[before:] = call.logprobs
-    ids = np.array((*call.prompt_ids, *call.completion_ids), np.int32)
-    return Sequence(ids, np.arange(whole) >= before, logprobs, episode)
-
-
-@dataclass
-class _Count:
-    """Tokens by kind, and what was cut or left out."""
-
-    calls: int = 0
-    tree: int = 0
-    paths: int = 0
-    sampled: int = 0
-    off_context: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
-
-
 class _Row:
     """A sequence in the making."""
 
-    __slots__ = ("ids", "is_cut", "logprobs", "trained")
+    __slots__ = ("ids", "is_cut", "logprobs", "path", "trained")
 
-    def __init__(self, ids: _Array, max_tokens: int | None) -> None:
-        self.is_cut = max_tokens is not None and len(ids) > max_tokens
-        self.ids = ids[:max_tokens]
+    def __init__(self, path: bytes, max_tokens: int | None) -> None:
+        self.path = np.array(memoryview(path).cast("i"))
+        self.ids = self.path[:max_tokens]
+        self.is_cut = len(self.ids) < len(self.path)
         self.trained = np.zeros(len(self.ids), np.bool_)
         self.logprobs = np.zeros(len(self.ids), np.float32)
 
@@ -150,41 +122,31 @@ class _Row:
         return Sequence(self.ids[:end], self.trained[:end], self.logprobs[:end], episode)
 
 
-def _rows(calls: SequenceOf[Call], max_tokens: int | None, count: _Count) -> list[_Row]:
-    """One sequence for each path through the tree of an episode's calls, and one for each answer that has
-    no place of its own there, because the same tokens were sampled again."""
-    paths, through, tree_tokens = _paths(calls)
-    rows = [_Row(path, max_tokens) for path in paths]
-    for call, leaves in zip(calls, through, strict=True):
-        if not any(rows[leaf].takes(call) for leaf in leaves):
-            path = paths[leaves.start][: _length(call)]
+def _rows(calls: SequenceOf[Call], max_tokens: int | None, count: Counter[str]) -> list[_Row]:
+    """One sequence for each path through an episode's calls that no other goes on from, and one for each
+    answer that has no place of its own there, because the same tokens were sampled again. Counts the tokens
+    of their `paths` and of the prefix `tree`, and what is left out or cut."""
+    paths = [_path(call) for call in calls]
+    ends = sorted(set(paths))  # a path stands right before those that go on from it
+    leaves = [end for end, after in zip(ends, [*ends[1:], b""], strict=True) if not after.startswith(end)]
+    made = {leaf: _Row(leaf, max_tokens) for leaf in leaves}
+    rows = [made[path] for path in dict.fromkeys(paths) if path in made]
+    for call, path in zip(calls, paths, strict=True):
+        through = leaves[bisect_left(leaves, path) : bisect_right(leaves, path + _AFTER_ALL)]
+        if not any(made[leaf].takes(call) for leaf in through):
             rows.append(_Row(path, max_tokens))
             rows[-1].takes(call)
-            count.paths += len(path)
     trained = [row for row in rows if row.trained.any()]
-    count.paths += sum(map(len, paths))
-    count.tree += tree_tokens
-    count.reasons["dropped_sequences/too_long"] += len(rows) - len(trained)
-    count.reasons["truncated_sequences/too_long"] += sum(row.is_cut for row in trained)
+    count["paths"] += sum(len(row.path) for row in rows)
+    shared = sum(shared_beginning(made[one].path, made[other].path) for one, other in pairwise(leaves))
+    count["tree"] += sum(len(row.path) for row in made.values()) - shared
+    count["dropped_sequences/too_long"] += len(rows) - len(trained)
+    count["truncated_sequences/too_long"] += sum(row.is_cut for row in trained)
     return trained
 
 
-def _paths(calls: SequenceOf[Call]) -> tuple[list[_Array], list[range], int]:
-    """The ids along each path from the root of the calls' tree to a leaf; for each call the numbers of the
-    paths that go through its last token; the tokens of the tree."""
-    tree: RadixTree[Ids] = RadixTree(())
-    ends = [tree.insert(call.prompt_ids, call.completion_ids) for call in calls]
-    arrays: dict[Node[Ids], _Array] = {}
-    first: dict[Node[Ids], int] = {}
-    paths: list[_Array] = []
-    for node in tree.nodes():
-        arrays[node] = np.fromiter(node.part, np.int32, len(node.part))
-        first[node] = len(paths)
-        if not node.children:
-            paths.append(np.concatenate([arrays[part] for part in node.path()]))
-    width = dict.fromkeys(arrays, 1)
-    for node in reversed(arrays):
-        if node.children:
-            width[node] = sum(width[child] for child in node.children.values())
-    through = [range(first[end], first[end] + width[end]) for end in ends]
-    return paths, through, sum(map(len, arrays.values()))
+def _path(call: Call) -> bytes:
+    """The tokens of a call, prompt and answer, in a form that is compared fast."""
+    ids = array("i", call.prompt_ids)
+    ids.extend(call.completion_ids)
+    return ids.tobytes()

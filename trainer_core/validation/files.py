@@ -37,14 +37,9 @@ class ValidationFiles:
         """Add a validation; in the table it takes the place of an earlier one of the same step."""
         with self._record.open("a", encoding="utf-8") as file:
             for task in result.tasks:
-                row: dict[str, Any] = {
-                    "step": result.step,
-                    "task_id": task.task_id,
-                    "rewards": task.rewards,
-                    "successes": task.successes,
-                }
-                if task.texts:
-                    row |= {"query": task.query, "texts": task.texts}
+                row: dict[str, Any] = {"step": result.step, **vars(task)}
+                if not task.texts:
+                    del row["query"], row["texts"]
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         if self._table is not None:
             values = result.metrics()

@@ -8,21 +8,16 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
 
-from tests.trainer_core.environments.stage import free_address, interpreter, played
+from tests.trainer_core.environments.stage import free_address, interpreter, played, serving, splits_of
 from trainer_core.child_process import ChildProcess, answers
-from trainer_core.config.schema import Config
 from trainer_core.environments.conversation import ServiceError
 from trainer_core.environments.openenv import ActionRefusedError, OpenEnvClient, action_of
 from trainer_core.rollout.failures import failure_of
-from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import DataError, StopReason, Task, TaskSplits
 
 WORKFLOW = "trainer_core.environments.openenv->PlayOpenEnv"
@@ -39,7 +34,8 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 class StandIn:
-    """The server, with one answer to all: `answer(message)` is what is sent back, or None to hang up."""
+    """The server, as an ASGI application with one answer to all: `answer(message)` is what is sent back, or
+    None to hang up."""
 
     def __init__(self, answer: Answer, *, most: int = 2) -> None:
         self.answer = answer
@@ -47,53 +43,34 @@ class StandIn:
         self.open = 0
         self.messages: list[dict[str, Any]] = []
 
-    async def session(self, connection: ServerConnection) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            status = 200 if scope["path"] == "/schema" else 404
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            body = json.dumps({"action": GUESS, "observation": {}, "state": {}}).encode()
+            await send({"type": "http.response.body", "body": body})
+        if scope["type"] != "websocket":
+            return
+        await receive()
+        if scope["path"] != "/ws":
+            return await send({"type": "websocket.close"})
+        await send({"type": "websocket.accept"})
         if self.open >= self.most:
             text = f"Server at capacity: {self.open}/{self.most} sessions active."
-            error = {"message": text, "code": "CAPACITY_REACHED", "active_sessions": self.open}
-            await connection.send(json.dumps({"type": "error", "data": {**error, "max_sessions": self.most}}))
-            return
+            full = error("CAPACITY_REACHED", text, active_sessions=self.open, max_sessions=self.most)
+            return await send({"type": "websocket.send", "text": json.dumps(full)})
         self.open += 1
-        try:
-            async for raw in connection:
-                self.messages.append(json.loads(raw))
-                answer = self.answer(self.messages[-1])
-                if isinstance(answer, threading.Event):
-                    await connection.wait_closed()
-                    answer.set()
-                if not isinstance(answer, str | bytes | dict):
-                    return
-                await connection.send(json.dumps(answer) if isinstance(answer, dict) else answer)
-        except ConnectionClosed:
-            pass
-        finally:
-            self.open -= 1
-
-    @contextmanager
-    def serving(self) -> Iterator[str]:
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever)
-        thread.start()
-
-        async def start() -> Any:
-            def http(connection: ServerConnection, request: Any) -> Any:
-                if request.path == "/ws":
-                    return None
-                found = request.path == "/schema"
-                body = json.dumps({"action": GUESS, "observation": {}, "state": {}}) if found else "{}"
-                return connection.respond(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND, body)
-
-            return await serve(self.session, "127.0.0.1", 0, process_request=http, close_timeout=1)
-
-        server = asyncio.run_coroutine_threadsafe(start(), loop).result()
-        try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        finally:
-            loop.call_soon_threadsafe(server.close)
-            asyncio.run_coroutine_threadsafe(server.wait_closed(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+        while (message := await receive())["type"] == "websocket.receive":
+            self.messages.append(json.loads(message["text"]))
+            answer = self.answer(self.messages[-1])
+            if isinstance(answer, threading.Event):
+                await receive()
+                answer.set()
+            if not isinstance(answer, str | bytes | dict):
+                break
+            said = json.dumps(answer) if isinstance(answer, dict) else answer
+            await send({"type": "websocket.send", "bytes" if isinstance(said, bytes) else "text": said})
+        self.open -= 1
 
 
 def observed(reward: Any = None, done: bool = False, **observation: Any) -> dict[str, Any]:
@@ -120,8 +97,6 @@ def guessing() -> Answer:
         if message["type"] == "reset":
             seeds.append(message["data"]["seed"])
             return observed(text=f"guess {seeds[-1]}")
-        if message["type"] == "state":
-            return {"type": "state", "data": {"episode_id": None, "step_count": 1}}
         if "message" not in message["data"]:
             return INVALID
         is_right = message["data"]["message"] == str(seeds[-1])
@@ -136,8 +111,7 @@ def task_at(url: str, seed: int = 7, action: dict[str, Any] = GUESS) -> Task:
 
 
 def read(url: str, **settings: Any) -> TaskSplits:
-    reader = {"type": "openenv", "openenv": {"base_url": url, **settings}}
-    return read_tasks(Config.model_validate({"ajet": {"task_reader": reader}}).ajet.task_reader)
+    return splits_of("openenv", base_url=url, **settings)
 
 
 # --- episodes -----------------------------------------------------------------------------------------------
@@ -145,7 +119,7 @@ def read(url: str, **settings: Any) -> TaskSplits:
 
 def test_an_episode_is_a_conversation_whose_reward_is_the_sum() -> None:
     server = StandIn(guessing())
-    with server.serving() as url:
+    with serving(server, ws="auto") as url:
         episodes, asked = played(WORKFLOW, task_at(url), task_at(url, 8), saying=["3", "7", "8"])
     assert [(one.reward, one.is_success, one.error) for one in episodes] == [
         (0.75, False, None),
@@ -168,7 +142,7 @@ def test_an_episode_is_a_conversation_whose_reward_is_the_sum() -> None:
 
 def test_an_action_that_the_environment_refuses_can_be_said_again() -> None:
     server, any_object = StandIn(guessing()), schema_of("message", "why", message={}, why={})
-    with server.serving() as url:
+    with serving(server, ws="auto") as url:
         (episode,), asked = played(
             WORKFLOW,
             task_at(url, action=any_object),
@@ -183,19 +157,21 @@ def test_an_action_that_the_environment_refuses_can_be_said_again() -> None:
 
 
 def test_all_of_an_observation_is_seen_and_its_limit_is_no_failure() -> None:
-    with StandIn(lambda message: observed(True, board=["é"], turn=1)).serving() as url:
+    with serving(StandIn(lambda message: observed(True, board=["é"], turn=1)), ws="auto") as url:
         (episode,), asked = played(WORKFLOW, task_at(url), saying=["3"], max_calls=2)
     assert (episode.reward, episode.error, episode.stop_reason) == (3.0, None, StopReason.TURNS)
     assert '<|user|>{"board": ["é"], "turn": 1}<|end|>' in asked[0]
 
 
 async def test_an_agent_of_ones_own_has_a_session_in_a_context() -> None:
-    with StandIn(guessing()).serving() as url:
+    with serving(StandIn(lambda message: observed(text="x" * 10_000_000)), ws="auto") as url:
+        async with OpenEnvClient(url) as environment:
+            assert len((await environment.reset()).messages[0]["content"]) == 10_000_000
+    with serving(StandIn(guessing()), ws="auto") as url:
         async with OpenEnvClient(f"{url}/") as environment:
-            assert (await environment.reset(seed=3)).observation == {"metadata": {}, "text": "guess 3"}
+            assert (await environment.reset(seed=3)).messages == [{"role": "user", "content": "guess 3"}]
             seen = await environment.step({"message": "3"})
             assert (seen.reward, seen.is_over) == (1.0, True)
-            assert (await environment.state())["step_count"] == 1
             with pytest.raises(ActionRefusedError, match="Field required"):
                 await environment.step({})
 
@@ -248,6 +224,7 @@ def then(answer: Any) -> Answer:
     ("answer", "kind", "said"),
     [
         (None, "connection", "/ws step: ConnectionClosed"),
+        (threading.Event(), "connection", "/ws step: TimeoutError"),
         (error("EXECUTION_ERROR", "boom went off"), "workflow", "/ws step: EXECUTION_ERROR: boom went off"),
         (error("SESSION_ERROR", "x" * 9999 + "end"), "workflow", "xend"),
         ("{nonsense", "workflow", "expected type and data, not '{nonsense'"),
@@ -261,49 +238,31 @@ def then(answer: Any) -> Answer:
     ],
 )  # fmt: skip
 async def test_whatever_a_server_answers_is_one_clear_error(answer: Any, kind: str, said: str) -> None:
-    with StandIn(then(answer)).serving() as url:
-        raised = await failure(url)
+    with serving(StandIn(then(answer)), ws="auto") as url:
+        raised = await failure(url, timeout=0.2 if isinstance(answer, threading.Event) else 30.0)
     assert str(raised).startswith(url.replace("http", "ws"))
     assert said in str(raised)
     assert len(str(raised)) < 600
     assert failure_of(raised).kind == kind
 
 
-async def test_a_server_that_is_down_is_an_outage_that_names_the_address() -> None:
+async def test_a_server_that_is_not_there_is_an_outage_that_names_the_address() -> None:
     url = free_address()
     raised = await failure(url)
     assert str(raised).startswith(f"{url.replace('http', 'ws')}/ws: ConnectionRefusedError: ")
     assert failure_of(raised).kind == "connection"
-
-
-async def test_a_server_of_another_protocol_is_named() -> None:
-    with StandIn(guessing()).serving() as url:
-        raised = await failure(f"{url}/elsewhere")
-    assert "elsewhere/ws: InvalidStatus: " in str(raised)
-
-
-async def test_a_server_that_hangs_is_an_outage() -> None:
-    with StandIn(then(threading.Event())).serving() as url:
-        raised = await failure(url, timeout=0.2)
-    assert "/ws step: TimeoutError" in str(raised)
-    assert failure_of(raised).kind == "connection"
+    with serving(StandIn(guessing()), ws="auto") as there:
+        assert "elsewhere/ws: InvalidStatus: " in str(await failure(f"{there}/elsewhere"))
 
 
 async def test_a_server_that_is_full_says_how_many_episodes_it_takes() -> None:
-    with StandIn(guessing(), most=1).serving() as url:
+    with serving(StandIn(guessing(), most=1), ws="auto") as url:
         async with OpenEnvClient(url) as first:
             await first.reset(seed=1)
             raised = await failure(url)
     assert "Server at capacity: 1/1 sessions active" in str(raised)
     assert str(raised).endswith("set ajet.rollout.max_env_worker to 1 at most")
     assert failure_of(raised).kind == "connection"
-
-
-async def test_an_observation_may_have_ten_megabytes() -> None:
-    with StandIn(then(observed(text="x" * 10_000_000))).serving() as url:
-        async with OpenEnvClient(url) as environment:
-            await environment.reset()
-            assert len((await environment.step({"message": "x"})).observation["text"]) == 10_000_000
 
 
 async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
@@ -316,7 +275,7 @@ async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
         loop.call_soon_threadsafe(asked.set)
         return closed
 
-    with StandIn(answer).serving() as url:
+    with serving(StandIn(answer), ws="auto") as url:
         episode = asyncio.create_task(failure(url))
         await asked.wait()
         episode.cancel()
@@ -329,7 +288,7 @@ async def test_an_episode_that_is_cancelled_closes_its_session() -> None:
 
 
 def test_tasks_are_seeds_with_the_schema_of_actions() -> None:
-    with StandIn(guessing()).serving() as url:
+    with serving(StandIn(guessing()), ws="auto") as url:
         splits = read(f"{url}/", num_training_tasks=3, num_validation_tasks=2, reset={"size": 4})
     assert [task.task_id for task in splits.validation] == ["seed-0", "seed-1"]
     assert [task.task_id for task in splits.training] == ["seed-2", "seed-3", "seed-4"]
@@ -340,7 +299,7 @@ def test_a_reader_without_its_server_says_how_to_start_one() -> None:
     url = free_address()
     with pytest.raises(DataError, match=f"openenv.base_url: {url}/schema gives no schema of actions"):
         read(url)
-    with StandIn(guessing()).serving() as there:
+    with serving(StandIn(guessing()), ws="auto") as there:
         with pytest.raises(DataError, match="404"):
             read(f"{there}/elsewhere")
 
@@ -403,9 +362,8 @@ def test_the_server_of_openenv_itself(tmp_path: Path) -> None:
 
         async def rest() -> None:
             async with OpenEnvClient(url) as one, OpenEnvClient(url) as two:
-                assert (await one.reset(seed=3)).observation["text"] == "guess 3"
+                assert (await one.reset(seed=3)).messages[0]["content"] == "guess 3"
                 assert (await one.step({"message": "x"})).reward == -0.25
-                assert (await one.state())["step_count"] == 1
                 with pytest.raises(ActionRefusedError, match="Field required"):
                     await one.step({"mess": "x"})
                 with pytest.raises(ServiceError, match="EXECUTION_ERROR: boom went off"):

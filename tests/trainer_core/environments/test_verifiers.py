@@ -7,24 +7,22 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trainer_core.environments.stage import interpreter, played
+from tests.trainer_core.environments.stage import interpreter, played, trained
 from tests.trainer_core.environments.test_openenv import real_server
 from tests.trainer_core.gateway.fake import FakeEngine, says
 from tests.trainer_core.gateway.families import family
-from tests.trainer_core.processes import eventually, is_running
+from tests.trainer_core.processes import eventually
 from trainer_core.config.tasks import VerifiersEnvironment
 from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.types import DataError, Episode, Sampling, StopReason, Task, TrainingError
 
 WORKFLOW = "trainer_core.environments.verifiers->PlayVerifiers"
-BLUEPRINT = Path(__file__).parents[3] / "blueprints" / "verifiers"
 
 HEAD = """
 import asyncio
@@ -62,6 +60,7 @@ class Tasks(vf.Taskset[Same, vf.TasksetConfig]):
 
 __all__ = ["Tasks", "Once"]
 """
+FEW = {"package": "endless", "num_training_tasks": 2, "num_validation_tasks": 1}
 TWO_AGENTS = """
 class Tasks(vf.Taskset[Same, vf.TasksetConfig]):
     def load(self):
@@ -168,14 +167,6 @@ def test_a_task_set_without_end_is_read_and_played(v1: str, here: Path) -> None:
     assert [episode.is_success for episode in episodes] == [True, False]
     assert [call.agent for episode in episodes for call in episode.calls] == ["agent", "agent"]
     assert "say 0" in asked[0] and "say 1" in asked[1]
-    with started(here, {"package": "endless", "python": v1}) as environments:
-        with pytest.raises(TrainingError, match=r"at its start:\n    this task set has no end: set num_tr"):
-            environments.tasks()
-    with started(here, {"package": "endless", "python": v1, "arguments": {"taskset": {"foo": 1}}}) as wrong:
-        with pytest.raises(
-            TrainingError, match=r"\n    arguments\.taskset\.foo: Extra inputs are not permitted\n"
-        ):
-            wrong.tasks()
 
 
 def test_agents_are_told_apart_and_only_those_train_that_the_environment_trains(v1: str, here: Path) -> None:
@@ -220,8 +211,7 @@ def test_a_worker_that_dies_over_an_episode_plays_it_again(v1: str, here: Path) 
 
         async def both() -> list[Episode]:
             killing = asyncio.create_task(asyncio.to_thread(kill_once_it_waits))
-            played_here = asyncio.to_thread(lambda: played_by((task,), "wait", "wait")[0])
-            episodes = await played_here
+            episodes, _ = await asyncio.to_thread(played_by, (task,), "wait", "wait")
             await killing
             return episodes
 
@@ -239,35 +229,39 @@ def test_splits_by_arguments_and_several_environments(v0: str, v1: str, here: Pa
         with started(here, settings) as environments:
             training, validation = environments.tasks()
             assert (len(training), len(validation)) == sizes
-    newer = {"package": "endless", "python": v1, "num_training_tasks": 2, "num_validation_tasks": 1}
-    with started(here, own, newer) as environments:
+    with started(here, own, {**FEW, "python": v1}) as environments:
         training, validation = environments.tasks()
         assert {task.env_type for task in training} == {"older", "endless"}
-        assert [task.main_query for task in validation if task.env_type == "older"] == [
-            "say 100",
-            "say 101",
-            "say 102",
-        ]
+        asked = [task.main_query for task in validation if task.env_type == "older"]
+        assert asked == ["say 100", "say 101", "say 102"]
         episodes, _ = played_by((training[1], training[-1]), "1", "x")
         assert [episode.reward for episode in episodes] == [1.0, 0.0]
         assert episodes[0].metrics["workflow/long"] == 1.0
 
 
-def test_a_judge_of_groups_is_refused(v0: str, here: Path) -> None:
+@pytest.mark.parametrize(
+    ("generation", "settings", "told"),
+    [
+        ("v1", [{"package": "endless"}], r"at its start:\n    this task set has no end: set num_tr"),
+        (
+            "v1",
+            [{"package": "endless", "arguments": {"taskset": {"foo": 1}}}],
+            r"\n    arguments\.taskset\.foo: Extra inputs are not permitted\n",
+        ),
+        ("v1", [{"package": "not-there"}], "No module named 'not_there'"),
+        ("v1", [FEW, FEW], r"'say-\d' was already used"),
+        ("v0", [{"package": "older", "arguments": {"groups": True}}], "compares the answers of a group"),
+    ],
+)
+def test_what_cannot_be_played_is_said(
+    generation: str, settings: list[Any], told: str, here: Path, request: pytest.FixtureRequest
+) -> None:
+    python = request.getfixturevalue(generation)
     (here / "older.py").write_text(V0)
-    with started(here, {"package": "older", "python": v0, "arguments": {"groups": True}}) as environments:
-        with pytest.raises(TrainingError, match="its rubric compares the answers of a group"):
-            environments.tasks()
-
-
-def test_the_same_task_in_two_environments_names_it(v1: str, here: Path) -> None:
     (here / "endless.py").write_text(HEAD + ENDLESS)
-    one = {"package": "endless", "python": v1, "num_training_tasks": 2, "num_validation_tasks": 1}
-    with (
-        started(here, one, one) as environments,
-        pytest.raises(DataError, match=r"'say-\d' was already used"),
-    ):
-        environments.tasks()
+    with started(here, *({"python": python, **one} for one in settings)) as environments:
+        with pytest.raises(TrainingError, match=told):
+            environments.tasks()
 
 
 def test_what_is_not_there_is_said(here: Path) -> None:
@@ -278,51 +272,19 @@ def test_what_is_not_there_is_said(here: Path) -> None:
             environments.tasks()
 
 
-def test_a_package_that_is_not_installed_is_said(v1: str, here: Path) -> None:
-    with started(here, {"package": "not-there", "python": v1}) as environments:
-        with pytest.raises(TrainingError, match="No module named 'not_there'"):
-            environments.tasks()
-
-
 def test_an_environment_from_pypi_trains_a_step(v0: str, here: Path) -> None:
     """sophistry-bench-sprint, whose rubric counts claims and checks quotations."""
-    from typer.testing import CliRunner
-
-    from trainer_core.cli import app
-
-    config = {
-        "ajet": {
-            "experiment_name": "pypi",
-            "model": {
-                "path": "tiny",
-                "tiny": {
-                    "hidden_size": 32,
-                    "num_hidden_layers": 1,
-                    "num_attention_heads": 2,
-                    "intermediate_size": 64,
-                },
-                "warmup": {"enabled": False},
-            },
-            "task_reader": {
-                "type": "verifiers",
-                "environments": [
-                    {
-                        "package": "sophistry-bench-sprint",
-                        "python": v0,
-                        "arguments": {"n_items": 3, "passage_chars": 200},
-                        "num_validation_tasks": 2,
-                    }
-                ],
-            },
-            "data": {"max_prompt_length": 4000, "max_response_length": 8, "train_batch_size": 2},
-            "rollout": {"num_repeat": 2},
-            "trainer_common": {"total_training_steps": 1, "val_pass_n": 1, "test_freq": 1, "num_threads": 1},
-        }
-    }
-    (here / "c.yaml").write_text(json.dumps(config))
-    ran = CliRunner().invoke(app, ["--conf", "c.yaml", "--exp-dir", "out"])
-    assert ran.exit_code == 0, ran.output
-    (row,) = map(json.loads, (here / "out/pypi/metrics.jsonl").read_text().splitlines())
+    package = {"package": "sophistry-bench-sprint", "python": v0, "num_validation_tasks": 2}
+    (row,) = trained(
+        here,
+        task_reader={
+            "type": "verifiers",
+            "environments": [{**package, "arguments": {"n_items": 3, "passage_chars": 200}}],
+        },
+        data={"max_prompt_length": 4000, "max_response_length": 8, "train_batch_size": 2},
+        rollout={"num_repeat": 2},
+        trainer_common={"total_training_steps": 1, "val_pass_n": 1, "test_freq": 1, "num_threads": 1},
+    )
     assert row["workflow/n_claims_metric"] == 0.0
     assert row["critic/failed_episodes"] == 0
 
@@ -359,27 +321,3 @@ def test_its_own_openenv_task_set_with_its_own_harness(v1: str, here: Path) -> N
     assert "guess" in asked[0] and "wrong" in asked[1]
     assert (episode.stop_reason, len(episode.calls)) == (StopReason.TURNS, 2)
     assert [call.agent for call in episode.calls] == ["player", "player"]
-
-
-KILLED = """
-import sys, time
-from pathlib import Path
-from trainer_core.config.tasks import VerifiersEnvironment
-from trainer_core.environments.verifiers import VerifiersEnvironments
-sizes = {"num_training_tasks": 2, "num_validation_tasks": 1}
-one = VerifiersEnvironment(package="endless", python=sys.argv[1], **sizes)
-environments = VerifiersEnvironments([one], Path())
-environments.tasks()
-print(environments.workers[0].pid, environments.workers[0].socket, flush=True)
-time.sleep(600)
-"""
-
-
-def test_a_trainer_that_is_killed_leaves_nothing_behind(v1: str, here: Path) -> None:
-    (here / "endless.py").write_text(HEAD + ENDLESS)
-    with subprocess.Popen([sys.executable, "-c", KILLED, v1], stdout=subprocess.PIPE, text=True) as trainer:
-        assert trainer.stdout is not None
-        pid, path = trainer.stdout.readline().split()
-        trainer.kill()
-    eventually(lambda: not is_running(int(pid)))
-    assert not Path(path).parent.exists()

@@ -35,9 +35,10 @@ def test_exact_match_needs_an_answer() -> None:
         earned(ExactMatchJudge(), episode("a", task=Task("x", "q")))
 
 
-def write_judge(folder: Path, returned: str) -> str:
+def write_judge(folder: Path, returned: str, method: str = "def compute_reward(self, task, output)") -> str:
     path = folder / "my_judge.py"
-    path.write_text(f"class Mine:\n    def compute_reward(self, task, output):\n        return {returned}\n")
+    head = "from trainer_core.judge.judge import Score\nclass Mine:\n"
+    path.write_text(f"{head}    {method}:\n        return {returned}\n")
     return f"{path}->Mine"
 
 
@@ -80,14 +81,8 @@ def test_a_judge_sees_the_group_without_those_that_failed() -> None:
 
 
 def test_a_judge_of_groups_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "ranks.py"
-    path.write_text(
-        "from trainer_core.judge.judge import Score\n"
-        "class Mine:\n"
-        "    async def score(self, task, episodes):\n"
-        "        return [Score(len(episodes)) for _ in episodes]\n"
-    )
-    judge = load_judge(f"{path}->Mine")
+    scores = "[Score(len(episodes)) for _ in episodes]"
+    judge = load_judge(write_judge(tmp_path, scores, "async def score(self, task, episodes)"))
     assert earned(judge, episode("a"), episode("b")) == [(2.0, True), (2.0, True)]
 
 
@@ -103,12 +98,10 @@ def test_as_many_scores_as_episodes_are_wanted() -> None:
 def test_judge_from_a_module_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "beside_the_data.py").write_text(
-        "class Mine:\n    def compute_reward(self, task, output):\n        return 2.0, True\n"
-    )
+    write_judge(tmp_path, "2.0, True")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
-    assert earned(load_judge("beside_the_data->Mine"), episode("")) == [(2.0, True)]
+    assert earned(load_judge("my_judge->Mine"), episode("")) == [(2.0, True)]
 
 
 def test_a_file_may_hold_dataclasses_and_say_what_is_wrong_with_it(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server on loopback whose replies a test decides."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +38,14 @@ def said(text: str | None, finish: str = "stop") -> Delivery:
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "message": message, "finish_reason": finish}
     body = {"id": "1", "object": "chat.completion", "created": 0, "model": "fake", "choices": [choice]}
+    return Delivery(frames=(json.dumps(body).encode(),))
+
+
+def embedded(vectors: Iterable[Sequence[float]]) -> Delivery:
+    """A vector for each text, the last one first."""
+    data = [{"object": "embedding", "index": place, "embedding": each} for place, each in enumerate(vectors)]
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    body = {"object": "list", "model": "fake", "data": data[::-1], "usage": usage}
     return Delivery(frames=(json.dumps(body).encode(),))
 
 

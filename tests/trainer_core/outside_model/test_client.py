@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.model_server.transport import Delivery
-from tests.trainer_core.outside_model.fake import refused, said, serving
+from tests.trainer_core.outside_model.fake import embedded, refused, said, serving
 from trainer_core.outside_model.keys import DASHSCOPE, OPENAI, Keys, find_endpoint
 from trainer_core.types import TrainingError
 
@@ -85,34 +85,29 @@ def test_a_wrong_request_is_not_repeated() -> None:
     assert len(fake.asked) == 1 and fake.waits == []
 
 
-ENVIRONMENT = {"DASHSCOPE_API_KEY": "key-one|key-two", "DASHSCOPE_API_KEY_BACKUP": "key-spare"}
+ONE, TWO, SPARE = KEYS = ["key-one", "key-two", "key-spare"]
+ENVIRONMENT = {"DASHSCOPE_API_KEY": f"{ONE}|{TWO}", "DASHSCOPE_API_KEY_BACKUP": SPARE}
 
 
-def three_times(model: Any) -> None:
-    async def run() -> None:
-        for _ in range(3):
+@pytest.mark.parametrize(
+    ("refusals", "tried"),
+    [
+        ({}, [ONE, TWO, ONE]),
+        ({ONE: 401}, [ONE, TWO, TWO, TWO]),  # left out from then on
+        ({ONE: 429, TWO: 429}, [ONE, TWO, SPARE, TWO, ONE, SPARE]),
+    ],
+)
+def test_keys_take_turns_and_make_way_for_others(refusals: dict[str, int], tried: list[str]) -> None:
+    async def run(model: Any) -> None:
+        while len(fake.keys) < len(tried):
             await model.ask("Grade it.", {}, Grade)
 
-    asyncio.run(run())
+    def respond(body: Any, key: str) -> Delivery:
+        return refused(refusals[key]) if key in refusals else said('{"grade": 1}')
 
-
-def test_keys_take_turns() -> None:
-    with serving(lambda body, key: said('{"grade": 1}')) as fake:
-        three_times(fake.model(environment=ENVIRONMENT))
-    assert fake.keys == ["key-one", "key-two", "key-one"]
-
-
-def test_a_refused_key_is_left_out_from_then_on() -> None:
-    with serving(lambda body, key: refused(401) if key == "key-one" else said('{"grade": 1}')) as fake:
-        three_times(fake.model(environment=ENVIRONMENT))
-    assert fake.keys == ["key-one", "key-two", "key-two", "key-two"]
-    assert fake.waits == []
-
-
-def test_the_backup_follows_when_the_others_are_used_up() -> None:
-    with serving(lambda body, key: said('{"grade": 1}') if key == "key-spare" else refused(429)) as fake:
-        assert ask(fake.model(environment=ENVIRONMENT)) == 1.0
-    assert fake.keys == ["key-one", "key-two", "key-spare"]
+    with serving(respond) as fake:
+        asyncio.run(run(fake.model(environment=ENVIRONMENT)))
+    assert fake.keys == tried
     assert fake.waits == []
 
 
@@ -123,7 +118,7 @@ def test_no_key_left_is_said_without_telling_a_key() -> None:
     with serving(repeat) as fake:
         with pytest.raises(TrainingError, match="refuses every key") as caught:
             ask(fake.model(environment=ENVIRONMENT))
-    assert fake.keys == ["key-one", "key-two", "key-spare"]
+    assert fake.keys == KEYS
     assert "key-" not in str(caught.value)
 
 
@@ -152,12 +147,7 @@ def test_requests_at_once_are_bounded() -> None:
 
 
 def vectors(body: dict[str, Any], key: str) -> Delivery:
-    data = [
-        {"object": "embedding", "index": index, "embedding": [float(text)]}
-        for index, text in enumerate(body["input"])
-    ]
-    reply = {"object": "list", "model": "fake", "data": data[::-1], "usage": {}}
-    return Delivery(frames=(json.dumps(reply).encode(),))
+    return embedded([float(text)] for text in body["input"])
 
 
 def test_embeddings_that_are_not_finite_are_none() -> None:
@@ -183,8 +173,8 @@ def test_embeddings_come_in_the_order_of_the_texts() -> None:
     ],
 )
 def test_the_environment_names_the_endpoint(environment: dict[str, str], url: str, keys: list[str]) -> None:
-    found = find_endpoint(environment)
-    assert (found.base_url, found.keys.turn()) == (url, keys)
+    base_url, found = find_endpoint(environment)
+    assert (base_url, found.turn()) == (url, keys)
 
 
 def test_an_environment_without_endpoint_is_refused() -> None:

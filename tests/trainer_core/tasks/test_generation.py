@@ -3,23 +3,25 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from tests.model_server.transport import Delivery
-from tests.trainer_core.outside_model.fake import Fake, refused, said, serving
+from tests.trainer_core.outside_model.fake import Fake, embedded, refused, said, serving
 from trainer_core.config.schema import Config
 from trainer_core.config.tasks import DataGeneration
 from trainer_core.outside_model import OutsideModel
 from trainer_core.tasks.documents import cut, read_pieces
-from trainer_core.tasks.generation import Count, count_generated, generate_tasks
+from trainer_core.tasks.generation import count_generated, generate_tasks
 from trainer_core.tasks.reader import read_tasks
-from trainer_core.types import DataError, Task, TrainingError
+from trainer_core.tasks.rows import id_of
+from trainer_core.types import DataError, TrainingError
 
 TEXT = "Ada was born in 1815. Her father was Byron! Did she write programs? She did."
 
@@ -43,7 +45,7 @@ class Model:
     def __call__(self, body: dict[str, Any], key: str) -> Delivery:
         if "input" in body:
             self.embedded += body["input"]
-            return embeddings(body["input"])
+            return embedded(map(vector, body["input"]))
         instructions, data = body["messages"][0]["content"], json.loads(body["messages"][1]["content"])
         self.chats.append(data)
         self.requests.append(body)
@@ -57,12 +59,6 @@ class Model:
         marks = [data.get("text", ""), *(each["question"] for each in data.get("examples", []))]
         mark = "/".join(mark[:20] for mark in marks)
         return [{"question": f"{about} {mark} {n}?", "answer": f" {n} "} for n in range(start, start + count)]
-
-
-def embeddings(texts: list[str]) -> Delivery:
-    rows = [{"object": "embedding", "index": n, "embedding": vector(text)} for n, text in enumerate(texts)]
-    body = {"object": "list", "model": "e", "data": rows, "usage": {"prompt_tokens": 1, "total_tokens": 1}}
-    return Delivery(frames=(json.dumps(body).encode(),))
 
 
 def settings(folder: Path, documents: list[str], examples: str | None = None, **keys: Any) -> DataGeneration:
@@ -121,7 +117,8 @@ def test_documents_are_validated_on_and_tasks_like_the_examples_are_trained_on(
     assert {task.metadata["document"] for task in (*training, *validation)} == {document}
     assert {task.metadata["written_by"] for task in (*training, *validation)} == {"writer"}
     assert training[0].metadata["examples"][0] in {"line-1", "line-2", "line-3", "line-4"}
-    assert len({task.task_id for task in (*training, *validation)}) == 12
+    ids = {task.task_id: id_of(task.main_query, task.answer or "") for task in (*training, *validation)}
+    assert len(ids) == 12 and all(task_id == digest for task_id, digest in ids.items())
     shown = [data for data in model.chats if "examples" in data]
     assert {each["question"] for data in shown for each in data["examples"]} == {"q0", "q1", "q2", "q3"}
     request = model.requests[0]
@@ -186,15 +183,17 @@ def test_after_a_failure_only_what_is_missing_is_asked_for(tmp_path: Path) -> No
     assert sorted(texts) == ["Text a.", "Text b.", "Text c."] and before < 3
 
 
-@pytest.mark.parametrize("count_or_write", [count_generated, lambda asked: generate_tasks(asked, say=print)])
+@pytest.mark.parametrize(("cache", "setting"), [("replies", "XDG_CACHE_HOME"), ("embeddings", "db_path")])
 def test_a_cache_that_cannot_be_used_is_named(
-    tmp_path: Path, document: str, private_surroundings: Path, count_or_write: Callable[..., Any]
+    tmp_path: Path, document: str, private_surroundings: Path, cache: str, setting: str
 ) -> None:
-    file = private_surroundings / "cache" / "ajet" / "generated_tasks" / "replies.sqlite"
-    file.parent.mkdir(parents=True)
-    file.write_text("not a database, but text that is long enough " * 99)
-    with pytest.raises(TrainingError, match=r"XDG_CACHE_HOME: .*replies\.sqlite: file is not a database"):
-        count_or_write(settings(tmp_path, [document]))
+    kept = private_surroundings / "cache" / "ajet" / "generated_tasks"
+    folder = kept if cache == "replies" else tmp_path / "db"
+    folder.mkdir(parents=True)
+    (folder / f"{cache}.sqlite").write_text("not a database, but text that is long enough " * 99)
+    told = rf"{setting}: .*{cache}\.sqlite: file is not a database"
+    with serving(Model()) as fake, pytest.raises(TrainingError, match=told):
+        generate(fake, settings(tmp_path, [document], **deduplicating(tmp_path)))
 
 
 class Repeating(Model):
@@ -250,21 +249,11 @@ def test_embeddings_have_an_address_and_a_key_of_their_own(tmp_path: Path, docum
     assert other.keys == ["mine"] and model.embedded and "mine" not in fake.keys
 
 
-def test_a_folder_of_embeddings_that_cannot_be_used_is_named(tmp_path: Path, document: str) -> None:
-    (tmp_path / "db").mkdir()
-    (tmp_path / "db" / "embeddings.sqlite").write_text("not a database, but text that is long enough " * 99)
-    with serving(Model()) as fake:
-        with pytest.raises(TrainingError, match=r"db_path: .*embeddings\.sqlite: file is not a database"):
-            generate(fake, settings(tmp_path, [document], **deduplicating(tmp_path)))
-
-
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (said("I cannot."), "Invalid JSON"),
         (said('{"tasks": [{"question": " ", "answer": "x"}]}'), "at least 1 character"),
         (said('{"tasks": [{"question": "q"}]}'), "Field required"),
-        (refused(500), "status 500"),
         (refused(401), "refuses every key"),
     ],
 )
@@ -280,15 +269,6 @@ def test_a_model_that_finds_nothing_to_ask_ends_it(tmp_path: Path, document: str
     with serving(lambda body, key: said('{"tasks": []}')) as fake:
         with pytest.raises(TrainingError, match="wrote no new question from piece 1 of"):
             generate(fake, settings(tmp_path, [document]))
-
-
-def test_without_an_endpoint_the_environment_is_explained(
-    tmp_path: Path, document: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "DASHSCOPE_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(TrainingError, match="Set OPENAI_BASE_URL"):
-        generate_tasks(settings(tmp_path, [document]), say=print)
 
 
 def test_a_request_to_stop_is_heard_and_keeps_what_was_written(tmp_path: Path, document: str) -> None:
@@ -314,13 +294,13 @@ def test_the_reader_and_the_dry_run_agree(
     ajet = Config.model_validate({"ajet": {"task_reader": reader}}).ajet
     assert ajet.task_judge.judge_type == "exact_match"
     generation = ajet.task_reader.data_generation
-    assert count_generated(generation) == Count(7, 3, is_written=False)
+    assert count_generated(generation) == (7, 3, False)
     lines: list[str] = []
     with serving(Repeating()) as fake:
         monkeypatch.setenv("OPENAI_BASE_URL", fake.base_url)
         splits = read_tasks(ajet.task_reader, say=lines.append)
     assert (len(splits.training), len(splits.validation), len(splits.warmup)) == (4, 2, 1)
-    assert count_generated(generation) == Count(4, 2, is_written=True)
+    assert count_generated(generation) == (4, 2, True)
     assert lines[0].startswith("writer writes 10 questions from piece 1 of ")
     assert len(fake.asked) == 4  # and none for the counts
 
@@ -337,7 +317,7 @@ def test_examples_of_a_data_set(tmp_path: Path) -> None:
         training, validation = generate(fake, asked)
     assert (len(training), len(validation)) == (3, 1)
     assert set(training[0].metadata["examples"]) == {"train-0", "train-1", "train-2"}
-    assert count_generated(asked) == Count(3, 1, is_written=False)  # the rows are not read for a count
+    assert count_generated(asked) == (3, 1, False)  # the rows are not read for a count
 
 
 def test_nothing_to_write_from_is_refused(tmp_path: Path) -> None:
@@ -393,34 +373,19 @@ def test_lines_are_documents_of_their_own(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def pdf(text: str) -> bytes:
-    """A page with a line of text on it."""
-    stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
-        b"/Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(stream), stream),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    written, places = b"%PDF-1.4\n", []
-    for number, each in enumerate(objects, start=1):
-        places.append(len(written))
-        written += b"%d 0 obj\n%b\nendobj\n" % (number, each)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    end = b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % len(written)
-    return written + b"xref\n0 6\n0000000000 65535 f \n" + table + end
-
-
 def test_the_text_of_a_pdf_is_read(tmp_path: Path) -> None:
     pytest.importorskip("pypdf")
-    (tmp_path / "a.PDF").write_bytes(pdf("Byron was a poet."))
-    (piece,) = read_pieces(settings(tmp_path, [str(tmp_path / "a.PDF")]).document_reader)
-    assert piece.text == "Byron was a poet."
-    (tmp_path / "b.pdf").write_bytes(pdf(""))
+
+    def read(name: str, text: str) -> str:
+        page = Figure()
+        page.text(0.1, 0.5, text)
+        page.savefig(tmp_path / name, format="pdf")
+        (piece,) = read_pieces(settings(tmp_path, [str(tmp_path / name)]).document_reader)
+        return piece.text
+
+    assert read("a.PDF", "Byron was a poet.") == "Byron was a poet."
     with pytest.raises(DataError, match="there are only pictures"):
-        read_pieces(settings(tmp_path, [str(tmp_path / "b.pdf")]).document_reader)
+        read("b.pdf", "")
 
 
 @pytest.mark.parametrize(
@@ -450,16 +415,3 @@ def test_pieces_hold_all_of_the_text_and_are_no_longer_than_allowed(
     pieces = cut(text, size, split_by)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     assert all(0 < len(piece) <= size and piece == piece.strip() for piece in pieces)
-
-
-def test_ids_say_what_a_task_is(tmp_path: Path, document: str, examples: str) -> None:
-    def ids(tasks: Iterator[Task]) -> dict[str, str]:
-        return {task.main_query: task.task_id for task in tasks}
-
-    with serving(Model()) as fake:
-        few = ids(
-            task for split in generate(fake, settings(tmp_path, [document], task_num=3)) for task in split
-        )
-        both = generate(fake, settings(tmp_path, [document], examples, task_num=4))
-    many = ids(task for split in both for task in split)
-    assert few.items() <= many.items() and len(set(many.values())) == 8

@@ -64,9 +64,14 @@ def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_cutting_back_a_missing_file_makes_an_empty_one(tmp_path: Path) -> None:
-    assert cut_back(tmp_path / "deep" / "a.jsonl", 5) is None
-    assert (tmp_path / "deep" / "a.jsonl").read_text() == ""
+def test_cutting_back_makes_a_missing_file_and_splits_at_newlines_alone(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "validation.jsonl"
+    assert cut_back(path, 5) is None
+    assert path.read_text() == ""
+    odd = "".join(f'{{"step": {step}, "task_id": "a\u2028b\u0085c"}}\n' for step in (1, 2, 3))
+    path.write_text(odd, encoding="utf-8")
+    assert cut_back(path, 2) == 2
+    assert path.read_text(encoding="utf-8").count("\n") == 2
 
 
 def test_batch_metrics_by_hand() -> None:
@@ -154,11 +159,3 @@ def test_swanlab_takes_rows_without_a_network(tmp_path: Path) -> None:
     )
     logged = "".join(path.read_text() for path in tmp_path.glob("swanlog/run-*/logs/*/*.log"))
     assert "0.125" in logged and "0.375" in logged
-
-
-def test_cutting_back_keeps_rows_whose_text_holds_other_line_separators(tmp_path: Path) -> None:
-    path = tmp_path / "validation.jsonl"
-    odd = "".join(f'{{"step": {step}, "task_id": "a\u2028b\u0085c"}}\n' for step in (1, 2, 3))
-    path.write_text(odd, encoding="utf-8")
-    assert cut_back(path, 2) == 2
-    assert path.read_text(encoding="utf-8").count("\n") == 2

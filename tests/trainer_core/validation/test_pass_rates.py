@@ -86,15 +86,8 @@ def test_markdown_table_is_one_a_markdown_parser_reads(tmp_path: Path) -> None:
     tokens = MarkdownIt().enable("table").parse((tmp_path / "deep" / "validation.md").read_text())
     cells = [token.content for token in tokens if token.type == "inline"]
     columns = [
-        "step",
-        "pass_n",
-        "total_tasks",
-        "num_all_success_tasks",
-        "num_pass_n_tasks",
-        "task_pass_rate@1",
-        "task_pass_rate@2",
-        "mean_reward",
-        "std_reward",
+        *("step", "pass_n", "total_tasks", "num_all_success_tasks", "num_pass_n_tasks"),
+        *("task_pass_rate@1", "task_pass_rate@2", "mean_reward", "std_reward"),
     ]
     assert cells[: len(columns)] == columns
     assert cells[len(columns) :] == [
