@@ -9,10 +9,12 @@ prints the answer. It could as well be written in another language.
 import json
 import os
 import sys
-from urllib.request import Request, urlopen
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
+address = urlsplit(os.environ["OPENAI_BASE_URL"])
 asked = {"model": "tiny", "messages": [{"role": "user", "content": sys.argv[1]}]}
 headers = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}", "Content-Type": "application/json"}
-request = Request(f"{os.environ['OPENAI_BASE_URL']}/chat/completions", json.dumps(asked).encode(), headers)
-with urlopen(request) as answer:
-    print(json.load(answer)["choices"][0]["message"]["content"])
+model = HTTPConnection(address.netloc)
+model.request("POST", f"{address.path}/chat/completions", json.dumps(asked), headers)
+print(json.load(model.getresponse())["choices"][0]["message"]["content"] or "")
