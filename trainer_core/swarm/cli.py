@@ -1,10 +1,11 @@
-"""`ajet-swarm`: start the server that many clients train one model through."""
+"""`ajet-swarm`: the server that many clients train one model through, and an endpoint for applications."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import logging
+import os
 import secrets
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,15 +13,23 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
+from trainer_core.config.tasks import TaskJudge
+from trainer_core.gateway.recording import OtherModel
+from trainer_core.outside_model import OutsideModel
 from trainer_core.swarm import ledger as rows
 from trainer_core.swarm.book import RefusedError
 from trainer_core.swarm.ledger import Ledger
+from trainer_core.swarm.proxy import Proxy
+from trainer_core.swarm.proxy_group import ProxySettings
+from trainer_core.swarm.proxy_reward import function_reward, judge_reward
 from trainer_core.swarm.server import SwarmServer
 from trainer_core.swarm.wire import PORT
 from trainer_core.types import TrainingError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 _BACKLOG = 2_048
+_RUNNING = "(Interchange server is running in blocking mode)"
+"""AgentJet's scripts wait for these words."""
 
 
 @app.callback()
@@ -56,6 +65,65 @@ def start(
         raise typer.Exit(1) from None
 
 
+@app.command(help="Answer an application's requests from a swarm server, and train on what its users ask.")
+def proxy(
+    swarm_url: Annotated[str, typer.Option(help="Where the swarm server is.")] = f"http://127.0.0.1:{PORT}",
+    port: Annotated[int, typer.Option(help="The port.")] = 8090,
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0: all of them.")] = "127.0.0.1",
+    num_repeat: Annotated[int, typer.Option(min=1, help="Answers to a request that is trained on.")] = 8,
+    reward: Annotated[
+        str | None, typer.Option(help="Compares them: file.py->function, called (request, answers).")
+    ] = None,
+    judge_model: Annotated[str | None, typer.Option(help="An outside model that does so instead.")] = None,
+    judge_criteria: Annotated[
+        str, typer.Option(help="What makes an answer better, for that model.")
+    ] = TaskJudge().criteria,
+    sample_every: Annotated[int, typer.Option(min=1, help="Train on one request in so many.")] = 1,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Compare the answers that are there after so long.")
+    ] = 120.0,
+    wait_seconds: Annotated[
+        float, typer.Option(min=0.0, help="The longest wait for a server that is not sampling.")
+    ] = 60.0,
+    token: Annotated[str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="Of the swarm server.")] = None,
+    fallback_base_url: Annotated[
+        str | None, typer.Option(help="Of an endpoint that answers where the swarm server cannot, with /v1.")
+    ] = None,
+    fallback_api_key_env: Annotated[
+        str, typer.Option(help="The environment variable that has its key.")
+    ] = "OPENAI_API_KEY",
+    fallback_model: Annotated[str, typer.Option(help="Its model.")] = "",
+) -> None:
+    """Parse, call, print."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        if (reward is None) == (judge_model is None):
+            raise TrainingError("give one of --reward and --judge-model: what compares the answers")
+        fallback = None
+        if fallback_base_url is not None:
+            if not fallback_model:
+                raise TrainingError("--fallback-base-url needs --fallback-model, the name to ask it for")
+            key = os.environ.get(fallback_api_key_env, "none")
+            fallback = OtherModel(fallback_base_url, key, fallback_model)
+        compare = (
+            function_reward(reward)
+            if reward is not None
+            else judge_reward(OutsideModel(judge_model or ""), judge_criteria)
+        )
+        settings = ProxySettings(num_repeat, sample_every, max_seconds, wait_seconds, fallback)
+        asyncio.run(_proxy(Proxy(swarm_url, compare, settings, token=token), host, port))
+    except TrainingError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+async def _proxy(proxy: Proxy, host: str, port: int) -> None:
+    try:
+        await _listen(proxy, host, port, f"[proxy] http://{host}:{port}/v1: counters at /requests")
+    finally:
+        await proxy.close()
+
+
 async def serve(folder: Path, host: str, port: int, token: str | None, conf: Path | None) -> None:
     """Run a server until it is told to end.
 
@@ -72,31 +140,41 @@ async def serve(folder: Path, host: str, port: int, token: str | None, conf: Pat
                 await server.engine.configure(await asyncio.to_thread(conf.read_text, encoding="utf-8"))
             except (OSError, RefusedError) as error:
                 raise TrainingError(f"--conf {conf}: {error}") from error
-        config = uvicorn.Config(
-            server,
-            interface="asgi3",
-            host=host,
-            port=port,
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,
-            access_log=False,
-            log_level="warning",
-            log_config=None,
-            backlog=_BACKLOG,
-            timeout_graceful_shutdown=1,
-        )
-        running = _Announced(config, f"[swarm] http://{host}:{port}: {server.book.state}")
         watching = asyncio.create_task(server.watch())
         try:
-            await running.serve()
-        except SystemExit:
-            raise TrainingError(f"the swarm server cannot listen at {host}:{port}; is one running?") from None
+            line = f"[swarm] http://{host}:{port}: {server.book.state}"
+            await _listen(server, host, port, f"{line} {_RUNNING}")
         finally:
             watching.cancel()
             await server.engine.close()
     finally:
         ledger.close()
+
+
+async def _listen(application: Any, host: str, port: int, line: str) -> None:
+    """Serve an ASGI application until it is told to end; `line` is printed once it listens.
+
+    Raises:
+        TrainingError: it cannot listen there.
+    """
+    config = uvicorn.Config(
+        application,
+        interface="asgi3",
+        host=host,
+        port=port,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        access_log=False,
+        log_level="warning",
+        log_config=None,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=1,
+    )
+    try:
+        await _Announced(config, line).serve()
+    except SystemExit:
+        raise TrainingError(f"the server cannot listen at {host}:{port}; is one running there?") from None
 
 
 class _Announced(uvicorn.Server):
@@ -108,8 +186,8 @@ class _Announced(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
-        if self.started:  # AgentJet's scripts wait for the words in brackets
-            print(f"{self._line} (Interchange server is running in blocking mode)", flush=True)
+        if self.started:
+            print(self._line, flush=True)
 
 
 def _secret(database: Any) -> bytes:
