@@ -155,7 +155,8 @@ class Engine:
         try:
             while (phase := await training.phase(seen)) is not None:
                 if seen == phase["number"]:
-                    await asyncio.sleep(_LOOKS_S)  # it is ending
+                    await asyncio.sleep(_LOOKS_S)  # it may be ending, and answers at once
+                    continue
                 seen = phase["number"]
                 await self._take(phase)
                 self._changed()
