@@ -147,7 +147,10 @@ class Proxy:
             playing = self._groups.spawn(self._groups.play(path, body))
             self._playing[playing] = name
             playing.add_done_callback(self._playing.pop)
-        best: httpx.Response = await exchange.unless_gone(asyncio.shield(playing))
+        try:
+            best: httpx.Response = await exchange.unless_gone(asyncio.shield(playing))
+        except GatewayError:  # the group was cancelled
+            raise NoAnswerError("the proxy ends") from None
         if body.get("stream") and best.is_success:
             await exchange.begin(200, EVENTS)
             await exchange.more(as_events(path, best.json(), body), last=True)

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -82,8 +83,11 @@ class SwarmCalls:
         await self._post("abort_episode", {"episode_uuid": episode.uuid})
 
     async def is_offline(self) -> bool:
-        answer = await self.http.get(f"{self._url}/get_engine_status", headers=self._headers)
-        return bool(answer.raise_for_status().json()["engine_status"] == State.OFFLINE)
+        """False also where the server does not say."""
+        with suppress(httpx.HTTPError):
+            answer = await self.get("/get_engine_status")
+            return bool(answer.raise_for_status().json()["engine_status"] == State.OFFLINE)
+        return False
 
     async def get(self, path: str) -> httpx.Response:
         return await self.http.get(self._url + path, headers=self._headers)
@@ -158,20 +162,28 @@ class Groups:
         Raises:
             NoAnswerError: none in `wait_seconds`.
         """
-        until, swarm, wait_s = time.monotonic() + self._settings.wait_seconds, self._swarm, 0.0
-        try:
-            while (first := await swarm.begin_episode(kind, wait_s)) is None:
-                if await swarm.is_offline():
-                    raise NoAnswerError("no training runs on the swarm server")
-                wait_s = min(_POLL_S, until - time.monotonic())
-                if wait_s <= 0:
-                    waited = f"{self._settings.wait_seconds:g} s"
-                    raise NoAnswerError(f"the swarm server had no episode within {waited}")
-        except httpx.HTTPError as error:
-            raise NoAnswerError(told(error)) from error
-        asking = (swarm.begin_episode(kind, _PLACE_S) for _ in range(count - 1))
-        others = await asyncio.gather(*asking, return_exceptions=True)
-        return [first, *(each for each in others if isinstance(each, ProxyEpisode))]
+        until = time.monotonic() + self._settings.wait_seconds
+        begun = await self._claim(kind, count, 0.0)
+        while not begun:
+            if await self._swarm.is_offline():
+                raise NoAnswerError("no training runs on the swarm server")
+            wait_s = min(_POLL_S, until - time.monotonic())
+            if wait_s <= 0:
+                waited = f"{self._settings.wait_seconds:g} s"
+                raise NoAnswerError(f"the swarm server had no episode within {waited}")
+            begun = await self._claim(kind, 1, wait_s)
+        with suppress(NoAnswerError):
+            begun += await self._claim(kind, count - len(begun), _PLACE_S)
+        return begun
+
+    async def _claim(self, kind: str, count: int, wait_s: float) -> list[ProxyEpisode]:
+        """As many as there are."""
+        asking = (self._swarm.begin_episode(kind, wait_s) for _ in range(count))
+        found = await asyncio.gather(*asking, return_exceptions=True)
+        errors = [each for each in found if isinstance(each, BaseException)]
+        if errors and len(errors) == len(found):
+            raise NoAnswerError(told(errors[0])) from errors[0]
+        return [each for each in found if isinstance(each, ProxyEpisode)]
 
     async def _ask_all(
         self, episodes: Sequence[ProxyEpisode], path: str, body: Mapping[str, Any]
@@ -218,8 +230,9 @@ class Groups:
             _log.warning("%d of %d rewards were not taken: %s", len(failed), len(ended), told(failed[0]))
         self._counts["rewards_not_taken"] += len(failed)
         self._counts["episodes_trained"] += len(ended) - len(failed)
-        self._counts["trained"] += len(failed) < len(ended)
-        self.means.append(fmean(rewards))
+        if len(failed) < len(ended):
+            self._counts["trained"] += 1
+            self.means.append(fmean(rewards))
 
     async def abort(self, episodes: Sequence[ProxyEpisode]) -> None:
         """Give them back."""
