@@ -40,6 +40,8 @@ from trainer_core.swarm.proxy_stream import STREAMS, as_events
 _log = logging.getLogger(__name__)
 _RETRY_AFTER_S = 5
 _KEPT = 1_000
+_UNUSED_S = 2.0
+"""After which a connection is given up. Servers give theirs up after 5: a request in that moment is lost."""
 _COUNTED = (
     *("requests", "trained", "episodes_trained", "served_directly", "served_by_fallback", "unavailable"),
     *("hung_up", "judge_failures", "failed_answers", "lone_answers", "rewards_not_taken"),
@@ -63,7 +65,7 @@ class Proxy:
             token: of the swarm server.
             transport: instead of the network.
         """
-        limits = httpx.Limits(max_connections=None)
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=_UNUSED_S)
         self._http = httpx.AsyncClient(transport=transport, limits=limits, timeout=settings.max_seconds)
         self._swarm = SwarmCalls(self._http, swarm_url, token, settings)
         self._settings = settings

@@ -141,7 +141,6 @@ class Groups:
         try:
             replies = await self._ask_all(episodes, path, body)
             whole = [(each, reply) for each, reply in replies if reply is not None and reply.is_success]
-            self._counts["failed_answers"] += len(episodes) - len(whole)
             if not whole:
                 return _failure([reply for _, reply in replies])
             best = whole[0][1]
@@ -199,8 +198,12 @@ class Groups:
             for task in asking:
                 task.cancel()
         replies = await asyncio.gather(*asking, return_exceptions=True)
-        found = (reply if isinstance(reply, httpx.Response) else None for reply in replies)
-        return list(zip(episodes, found, strict=True))
+        answered = [each if isinstance(each, httpx.Response) else None for each in replies]
+        failed = [each for each in replies if not isinstance(each, httpx.Response) or each.is_error]
+        if failed:
+            self._counts["failed_answers"] += len(failed)
+            _log.warning("%d of %d answers failed: %s", len(failed), len(replies), _failed(failed[0]))
+        return list(zip(episodes, answered, strict=True))
 
     async def _compared(
         self, path: str, body: Mapping[str, Any], replies: Sequence[httpx.Response]
@@ -264,6 +267,12 @@ def _failure(replies: Sequence[httpx.Response | None]) -> httpx.Response:
         seen = sorted({"no answer in time" if each is None else str(each.status_code) for each in replies})
         raise NoAnswerError(f"every episode failed ({', '.join(seen)})")
     return blamed[0]
+
+
+def _failed(reply: httpx.Response | BaseException) -> str:
+    if isinstance(reply, BaseException):
+        return told(reply)
+    return f"{reply.status_code} {reply.text:.300}"
 
 
 def told(error: BaseException) -> str:
