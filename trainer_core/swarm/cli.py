@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import secrets
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,10 +119,8 @@ def proxy(
 
 
 async def _proxy(proxy: Proxy, host: str, port: int) -> None:
-    try:
-        await _listen(proxy, host, port, f"[proxy] http://{host}:{port}/v1: counters at /requests")
-    finally:
-        await proxy.close()
+    line = f"[proxy] http://{host}:{port}/v1: counters at /requests"
+    await _listen(proxy, host, port, line, proxy.close)
 
 
 async def serve(folder: Path, host: str, port: int, token: str | None, conf: Path | None) -> None:
@@ -141,18 +140,20 @@ async def serve(folder: Path, host: str, port: int, token: str | None, conf: Pat
             except (OSError, RefusedError) as error:
                 raise TrainingError(f"--conf {conf}: {error}") from error
         watching = asyncio.create_task(server.watch())
+        line = f"[swarm] http://{host}:{port}: {server.book.state} {_RUNNING}"
         try:
-            line = f"[swarm] http://{host}:{port}: {server.book.state}"
-            await _listen(server, host, port, f"{line} {_RUNNING}")
+            await _listen(server, host, port, line, server.engine.close)
         finally:
             watching.cancel()
-            await server.engine.close()
     finally:
         ledger.close()
 
 
-async def _listen(application: Any, host: str, port: int, line: str) -> None:
-    """Serve an ASGI application until it is told to end; `line` is printed once it listens.
+async def _listen(
+    application: Any, host: str, port: int, line: str, close: Callable[[], Awaitable[None]]
+) -> None:
+    """Serve an ASGI application until it is told to end. `line` is printed once it listens; `close` is called
+    at the end, while requests are still answered.
 
     Raises:
         TrainingError: it cannot listen there.
@@ -172,22 +173,31 @@ async def _listen(application: Any, host: str, port: int, line: str) -> None:
         timeout_graceful_shutdown=1,
     )
     try:
-        await _Announced(config, line).serve()
+        await _Announced(config, line, close).serve()
     except SystemExit:
         raise TrainingError(f"the server cannot listen at {host}:{port}; is one running there?") from None
 
 
 class _Announced(uvicorn.Server):
-    """Says when it listens."""
+    """Says when it listens, and ends in order at Ctrl-C or SIGTERM."""
 
-    def __init__(self, config: uvicorn.Config, line: str) -> None:
+    def __init__(self, config: uvicorn.Config, line: str, close: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
-        self._line = line
+        self._line, self._close = line, close
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
         if self.started:
             print(self._line, flush=True)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        await self._close()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Leave it at that: uvicorn would raise the signal again when it has ended, before we have."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 def _secret(database: Any) -> bytes:

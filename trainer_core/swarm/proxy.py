@@ -74,9 +74,11 @@ class Proxy:
         self._playing: dict[asyncio.Task[httpx.Response], bytes] = {}
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._eligible = 0
+        self._is_closing = False
 
     async def close(self) -> None:
-        """Give the episodes of unfinished groups back."""
+        """Give the episodes of unfinished groups back, and begin no others."""
+        self._is_closing = True
         for playing in self._playing:
             playing.cancel()
         await self._groups.close()
@@ -126,6 +128,8 @@ class Proxy:
         self._counts["requests"] += 1
         began = time.monotonic()
         try:
+            if self._is_closing:
+                raise NoAnswerError("the proxy ends")
             if self._is_sampled(path):
                 await self._answer_best(path, exchange, body)
             else:

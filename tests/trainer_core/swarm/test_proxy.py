@@ -421,6 +421,8 @@ async def test_closing_gives_unfinished_episodes_back() -> None:
     await proxy.close()
     assert len(swarm.aborted) == 3
     assert (await asking).status_code == 503
+    assert (await client_of(proxy).post(CHAT, json={"messages": HI})).status_code == 503
+    assert len(swarm.claims) == 3
 
 
 # --- one in so many --------------------------------------------------------------------------------------
