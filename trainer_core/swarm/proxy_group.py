@@ -223,19 +223,26 @@ class Groups:
             return None
 
     async def _end(self, episodes: Sequence[ProxyEpisode], rewards: Sequence[float]) -> None:
-        """Tell the training."""
+        """Tell the training. What it does not take is given back, for a batch waits for all that is begun."""
         task_id = f"request-{uuid.uuid4()}"
-        pairs = zip(episodes, rewards, strict=True)
-        ending = (self._swarm.end_episode(each, task_id, reward) for each, reward in pairs)
+        ending = map(self._end_one, episodes, rewards, [task_id] * len(rewards))
         ended = await asyncio.gather(*ending, return_exceptions=True)
         failed = [error for error in ended if error is not None]
         if failed:
             _log.warning("%d of %d rewards were not taken: %s", len(failed), len(ended), told(failed[0]))
+            pairs = zip(episodes, ended, strict=True)
+            await self.abort([each for each, error in pairs if error is not None])
         self._counts["rewards_not_taken"] += len(failed)
         self._counts["episodes_trained"] += len(ended) - len(failed)
         if len(failed) < len(ended):
             self._counts["trained"] += 1
             self.means.append(fmean(rewards))
+
+    async def _end_one(self, episode: ProxyEpisode, reward: float, task_id: str) -> None:
+        try:
+            await self._swarm.end_episode(episode, task_id, reward)
+        except httpx.HTTPError:  # sent again, it counts once
+            await self._swarm.end_episode(episode, task_id, reward)
 
     async def abort(self, episodes: Sequence[ProxyEpisode]) -> None:
         """Give them back."""

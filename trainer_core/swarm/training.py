@@ -29,6 +29,8 @@ SOCKET = "AJET_SWARM_SOCKET"
 _LOOKS_S = 0.05
 _TAIL_BYTES = 64 * 1024
 _ANSWERS_S = 60.0
+_UNUSED_S = 2.0
+"""After which a connection is given up. The gate gives its up after 5: a request in that moment is lost."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,9 @@ class Training:
 
     def __init__(self, launched: Launch) -> None:
         self.launch = launched
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=_UNUSED_S)
         transport = httpx.AsyncHTTPTransport(
-            uds=str(Path(launched.place, "gate")), limits=httpx.Limits(max_connections=None), verify=False
+            uds=str(Path(launched.place, "gate")), limits=limits, verify=False
         )
         self._client = httpx.AsyncClient(transport=transport, base_url="http://gate", timeout=None)
 

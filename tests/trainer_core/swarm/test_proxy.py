@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -324,6 +325,26 @@ async def test_a_claim_that_fails_leaves_the_others_of_its_group() -> None:
     answer = await of_openai(proxy).chat.completions.create(model="m", messages=HI)
     await proxy.close()
     assert answer.choices[0].message.content == "aa" and len(swarm.ended) == 2
+
+
+async def test_a_reward_is_sent_again_and_an_episode_whose_reward_is_refused_is_given_back() -> None:
+    swarm, ends = FakeSwarm(growing), Counter[str]()
+
+    async def failing(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/end_episode":
+            name = json.loads(request.content)["episode_uuid"]
+            ends[name] += 1
+            if name == "episode-0" or (name == "episode-1" and ends[name] == 1):
+                return httpx.Response(503, json={"success": False})
+        return await swarm(request)
+
+    settings = ProxySettings(3, max_seconds=5.0, wait_seconds=0.0)
+    proxy = Proxy("http://swarm", _rewarding, settings, transport=httpx.MockTransport(failing))
+    await of_openai(proxy).chat.completions.create(model="m", messages=HI)
+    await proxy.close()
+    assert set(swarm.ended) == {"episode-1", "episode-2"} and swarm.aborted == {"episode-0"}
+    report = proxy.report()
+    assert (report["rewards_not_taken"], report["episodes_trained"], report["trained"]) == (1, 2, 1)
 
 
 async def test_the_model_s_refusal_of_a_request_is_the_user_s() -> None:
