@@ -91,8 +91,8 @@ def proxy(
         str | None, typer.Option(help="Of an endpoint that answers where the swarm server cannot, with /v1.")
     ] = None,
     fallback_api_key_env: Annotated[
-        str, typer.Option(help="The environment variable that has its key.")
-    ] = "OPENAI_API_KEY",
+        str | None, typer.Option(help="The environment variable that has its key; else it is sent none.")
+    ] = None,
     fallback_model: Annotated[str, typer.Option(help="Its model.")] = "",
 ) -> None:
     """Parse, call, print."""
@@ -100,12 +100,7 @@ def proxy(
     try:
         if (reward is None) == (judge_model is None):
             raise TrainingError("give one of --reward and --judge-model: what compares the answers")
-        fallback = None
-        if fallback_base_url is not None:
-            if not fallback_model:
-                raise TrainingError("--fallback-base-url needs --fallback-model, the name to ask it for")
-            key = os.environ.get(fallback_api_key_env, "none")
-            fallback = OtherModel(fallback_base_url, key, fallback_model)
+        fallback = _fallback(fallback_base_url, fallback_api_key_env, fallback_model)
         compare = (
             function_reward(reward)
             if reward is not None
@@ -116,6 +111,16 @@ def proxy(
     except TrainingError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
+
+
+def _fallback(base_url: str | None, key_env: str | None, model: str) -> OtherModel | None:
+    if base_url is None:
+        return None
+    if not model:
+        raise TrainingError("--fallback-base-url needs --fallback-model, the name to ask it for")
+    if key_env is not None and key_env not in os.environ:
+        raise TrainingError(f"--fallback-api-key-env: {key_env} is not set; export it, or name another")
+    return OtherModel(base_url, os.environ[key_env] if key_env else "none", model)
 
 
 async def _proxy(proxy: Proxy, host: str, port: int) -> None:

@@ -37,7 +37,7 @@ def function_reward(named: str) -> Reward:
     Raises:
         TrainingError: there is no such function.
     """
-    function = load_named(named, "--reward")
+    function = load_named(named, "--reward", "function")
     if not callable(function):
         raise TrainingError(f"--reward: {named} is no function (request, answers) -> list of numbers")
 

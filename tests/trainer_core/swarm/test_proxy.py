@@ -517,6 +517,9 @@ async def test_the_judge_sees_the_conversation_and_ranks_the_answers() -> None:
 
 # --- the command -----------------------------------------------------------------------------------------
 
+FALLBACK = ("--fallback-base-url", "http://x/v1")
+KEYED = ("--fallback-model", "m", "--fallback-api-key-env", "UNSET")
+
 
 @pytest.mark.parametrize(
     ("options", "told"),
@@ -524,7 +527,9 @@ async def test_the_judge_sees_the_conversation_and_ranks_the_answers() -> None:
         ([], "give one of --reward and --judge-model"),
         (["--reward", "a.py->f", "--judge-model", "m"], "give one of --reward and --judge-model"),
         (["--reward", "nothing.py->f"], "--reward: there is no file"),
-        (["--reward", "a.py->f", "--fallback-base-url", "http://x/v1"], "needs --fallback-model"),
+        (["--reward", "json->loud"], "--reward: json has no function 'loud'; it has dump, dumps, "),
+        (["--reward", "json->loads", *FALLBACK], "needs --fallback-model"),
+        (["--reward", "json->loads", *FALLBACK, *KEYED], "--fallback-api-key-env: UNSET is not set"),
     ],
 )
 def test_wrong_options_are_told_in_one_line(options: list[str], told: str) -> None:
