@@ -117,8 +117,10 @@ class Training:
 
     @asynccontextmanager
     async def call(self, method: str, path: str, name: str, body: bytes) -> AsyncIterator[httpx.Response]:
-        """A request of an agent in the episode `name`, and its answer as it comes."""
-        headers = {"authorization": f"Bearer {name}", "content-type": "application/json"}
+        """A request of an agent in the episode `name` ("": in none), and its answer as it comes."""
+        headers = {"content-type": "application/json"}
+        if name:
+            headers["authorization"] = f"Bearer {name}"
         async with self._client.stream(method, path, content=body, headers=headers) as answer:
             yield answer
 
