@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from trainer_core.types import TrainingError
 
 
-def load_named(protocol: str, key: str) -> Any:
-    """The class or function that `protocol` names; `key` is where it stands in the config.
+def load_named(protocol: str, key: str, what: Literal["class", "function"] = "class") -> Any:
+    """The class or function that `protocol` names; `key` is where it stands in the config, `what` is for
+    messages.
 
     Raises:
         TrainingError: the module or the name is not there, or importing it fails.
@@ -21,14 +23,13 @@ def load_named(protocol: str, key: str) -> Any:
     where, arrow, name = (part.strip() for part in protocol.partition("->"))
     if not arrow or not where or not name:
         raise TrainingError(
-            f"{key}: {protocol!r} is not of the form `package.module->Class` or `file.py->Class`"
+            f"{key}: {protocol!r} is not of the form `package.module->{what}` or `file.py->{what}`"
         )
     module = _import(where, key)
     if not hasattr(module, name):
-        known = [each for each, value in vars(module).items() if isinstance(value, type)]
-        raise TrainingError(
-            f"{key}: {where} has no class {name!r}; it has {', '.join(known) or 'no classes'}"
-        )
+        is_such = inspect.isclass if what == "class" else inspect.isfunction
+        known = ", ".join(each for each, value in vars(module).items() if is_such(value))
+        raise TrainingError(f"{key}: {where} has no {what} {name!r}; it has {known or 'none'}")
     return getattr(module, name)
 
 

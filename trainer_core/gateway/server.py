@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _START_S = 60.0
 _STOP_S = 10.0
 _OTHER_S = 1800.0
-_EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
 class Gateway:
@@ -187,7 +187,7 @@ class Gateway:
         episode, agent = self._keys.owner(exchange.api_key())
         body = await exchange.body()
         if agent in episode.rules.others:
-            await exchange.unless_gone(_forward(exchange, episode.rules.others[agent], path, body))
+            await exchange.unless_gone(forward(exchange, episode.rules.others[agent], path, body))
             self._counts["calls", "forwarded"] += 1
             return
         try:
@@ -221,7 +221,7 @@ async def _stream(
         delta = await deltas.get()
         if delta is None:
             await task  # which may have failed
-        await exchange.begin(200, {**_EVENTS, **headers})
+        await exchange.begin(200, {**EVENTS, **headers})
         await exchange.more(asked.begin())
         while delta is not None:
             await exchange.more(asked.delta(delta))
@@ -231,7 +231,7 @@ async def _stream(
         task.cancel()
 
 
-async def _forward(exchange: Exchange, other: OtherModel, path: str, body: Mapping[str, Any]) -> None:
+async def forward(exchange: Exchange, other: OtherModel, path: str, body: Mapping[str, Any]) -> None:
     """Have another model answer; nothing is recorded."""
     import httpx
 

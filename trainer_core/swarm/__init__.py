@@ -1,6 +1,7 @@
 """Swarm: many clients play the episodes that one training learns from, over HTTP.
 
     client.py ─HTTP─► server.py ─► book.py (claims, batches: states.py) ─► ledger.py (SQLite, before any ack)
+    an application ► proxy.py, a client too: its users' requests become groups of episodes (docs/proxy.md)
     an agent ──────► /v1 ─► training.py ─private socket─► gate.py, in the training's own process (`ajet`)
 
 `client.py` blocks and `async_client.py` is awaited; both speak through `connection.py`. `job.py` makes the

@@ -20,6 +20,7 @@ import typer
 
 from trainer_core.swarm import overview
 from trainer_core.swarm.book import RefusedError
+from trainer_core.swarm.listening import listening
 from trainer_core.swarm.serving import Place, run_clients, serving
 from trainer_core.swarm.wire import PORT
 from trainer_core.types import TrainingError
@@ -118,6 +119,53 @@ async def _watch(server: str, headers: dict[str, str], interval_s: float) -> Non
 
     async with httpx.AsyncClient(base_url=server, headers=headers) as client:
         await Overwatch(server, client, interval_s).run_async()
+
+
+@app.command(help="Answer an application's requests from a swarm server, and train on what its users ask.")
+def proxy(
+    swarm_url: Annotated[str, typer.Option(help="Where the swarm server is.")] = f"http://127.0.0.1:{PORT}",
+    port: Annotated[int, typer.Option(help="The port.")] = 8090,
+    host: Host = "127.0.0.1",
+    num_repeat: Annotated[int, typer.Option(min=1, help="Answers to a request that is trained on.")] = 8,
+    reward: Annotated[
+        str | None, typer.Option(help="Compares them: file.py->function, called (request, answers).")
+    ] = None,
+    judge_model: Annotated[str | None, typer.Option(help="An outside model that does so instead.")] = None,
+    judge_criteria: Annotated[
+        str | None, typer.Option(help="What makes an answer better, for that model.")
+    ] = None,
+    sample_every: Annotated[int, typer.Option(min=1, help="Train on one request in so many.")] = 1,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Compare the answers that are there after so long.")
+    ] = 120.0,
+    wait_seconds: Annotated[
+        float, typer.Option(min=0.0, help="The longest wait for a server that is not sampling.")
+    ] = 60.0,
+    token: Annotated[str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="Of the swarm server.")] = None,
+    fallback_base_url: Annotated[
+        str | None, typer.Option(help="Of an endpoint that answers where the swarm server cannot, with /v1.")
+    ] = None,
+    fallback_api_key_env: Annotated[
+        str | None, typer.Option(help="The environment variable that has its key; else it is sent none.")
+    ] = None,
+    fallback_model: Annotated[str, typer.Option(help="Its model.")] = "",
+) -> None:
+    """Parse, call, print."""
+    from trainer_core.swarm.proxy import Proxy
+    from trainer_core.swarm.proxy_group import ProxySettings, fallback_of
+    from trainer_core.swarm.proxy_reward import comparison
+
+    async def serve() -> None:
+        compare = comparison(reward, judge_model, judge_criteria)
+        fallback = fallback_of(fallback_base_url, fallback_api_key_env, fallback_model)
+        settings = ProxySettings(num_repeat, sample_every, max_seconds, wait_seconds, fallback)
+        application = Proxy(swarm_url, compare, settings, token=token)
+        async with listening(application, host, port) as ending:
+            typer.echo(f"[proxy] http://{host}:{port}/v1: counters at /requests")
+            await ending.wait()
+            await application.close()
+
+    do(serve())
 
 
 def do(work: Coroutine[Any, Any, Any]) -> Any:

@@ -379,8 +379,7 @@ class SwarmServer:
     async def _call(self, method: str, path: str, exchange: Exchange) -> None:
         """Hand a request to the training, and its answer back."""
         claimed = None if method == "GET" else self._keys.owner(exchange.api_key())
-        if method != "GET":
-            await exchange.body()
+        await exchange.body(may_be_empty=method == "GET")
         if self.engine.training is None:
             raise GatewayError(503, f"there is no model now: {self.book.state}", code="no_training")
         name = "" if claimed is None else _name(claimed)

@@ -6,13 +6,15 @@ python reward.py
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainer_core.swarm.proxy_reward import ProxyAnswer
 
-def compare(request: Mapping[str, Any], answers: Sequence[str]) -> list[float]:
+
+def compare(request: Mapping[str, Any], answers: Sequence[ProxyAnswer]) -> list[float]:
     """A score for each answer to `request` (the body that the application has sent), in their order.
 
     Here: short answers that repeat no word.
     """
-    return [_score(answer) for answer in answers]
+    return [_score(answer.text) for answer in answers]
 
 
 def _score(answer: str) -> float:
@@ -23,4 +25,5 @@ def _score(answer: str) -> float:
 
 
 if __name__ == "__main__":
-    print(compare({"messages": []}, ["a short answer", "well well well well", ""]))
+    tried = ["a short answer", "well well well well", ""]
+    print(compare({"messages": []}, [ProxyAnswer(text, {}) for text in tried]))
