@@ -20,6 +20,7 @@ from trainer_core.gateway.recording import OtherModel
 from trainer_core.swarm.proxy_reward import ProxyAnswer, Reward
 from trainer_core.swarm.proxy_stream import text_of
 from trainer_core.swarm.states import State
+from trainer_core.types import TrainingError
 
 _log = logging.getLogger(__name__)
 _POLL_S = 10.0
