@@ -98,9 +98,10 @@ class FakeTraining:
             draft.write_text(str(self.step))
             draft.rename(self._saved_at)
             self.saved = self.step
-        await self._go_on("collecting", self.step + 1)
-        if self._steps is not None and self.step > self._steps:
+        if self.step == self._steps:
             os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            await self._go_on("collecting", self.step + 1)
 
     async def _go_on(self, name: str, step: int) -> None:
         async with self._changed:

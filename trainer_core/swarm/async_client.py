@@ -254,6 +254,8 @@ class AsyncSwarmClient:
         try:
             yield episode
             await self.end(episode)
+        except Exception as error:
+            raise await self.cause_of(error, episode) from error
         finally:
             if not episode.answer:
                 await self.abort_episode(episode.uuid)
@@ -266,6 +268,20 @@ class AsyncSwarmClient:
         """Claim an episode as by `begin_episode(**claim)`."""
         name, endpoint = await self.begin_episode(**claim)
         return Episode(task, endpoint.base_url, endpoint.api_key, name)
+
+    async def cause_of(self, error: Exception, episode: Episode) -> Exception:
+        """What failed: the episode was lost, or the training has ended, and so its calls were refused; else
+        `error` itself."""
+        if isinstance(error, SwarmError):
+            return error
+        try:
+            if (status := await self._status())["engine_status"] == State.OFFLINE:
+                return _offline(status)
+            if not await self.can_continue_episode(episode.uuid):
+                return error_of("not_claimed", f"episode {episode.uuid} was lost while it ran: {error}")
+        except SwarmError as away:
+            return away
+        return error
 
     async def end(self, episode: Episode) -> None:
         """Report it, if it is finished."""

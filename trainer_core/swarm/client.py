@@ -83,12 +83,15 @@ class SwarmClient:
 
         Raises:
             EpisodeLostError: it was lost before the block ended; its reward is not used.
-            SwarmServerOfflineError: there is no training.
+            SwarmServerOfflineError: there is no training, or it has ended meanwhile.
+            Exception: what the block raised, where neither is so.
         """
         episode = _run(self._client.begin(task, claim))
         try:
             yield episode
             _run(self._client.end(episode))
+        except Exception as error:
+            raise _run(self._client.cause_of(error, episode)) from error
         finally:
             if not episode.answer:
                 self.abort_episode(episode.uuid)

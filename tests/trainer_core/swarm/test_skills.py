@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[3]
 SKILLS = sorted(path.parent for path in (ROOT / "skills").glob("*/SKILL.md"))
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
     port = free_port()
-    process = start_server(tmp_path_factory.mktemp("server"), port)
+    process = start_server(tmp_path, port)
     yield f"http://127.0.0.1:{port}"
     process.send_signal(signal.SIGTERM)
     process.wait()
