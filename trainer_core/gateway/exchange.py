@@ -135,7 +135,7 @@ class Exchange:
         if self._is_stream:
             await self.more(event(body), last=True)
             return
-        await self.whole(body, {}, error.status)
+        await self.whole(body, {"retry-after": "1"} if error.status == 429 else {}, error.status)
 
     async def relay(self, answer: httpx.Response) -> None:
         """Send what another server answers, as it comes."""

@@ -221,7 +221,8 @@ class Book:
             raise RefusedError(400, "not_rolling", f"no episode can be finished now. {_CAUSES[self.state]}")
 
     def end(self, claimed: Claimed, episode: Finished) -> None:
-        """Its end is on the disk."""
+        """Its end is on the disk. One that was released meanwhile is found there, at the next batch."""
+        is_held = claimed.uuid in self.claims
         self._release(claimed)
         self._enders[claimed.client] = self._clock()
         self.counts["finished" if episode.kind == "train" else "eval"] += 1
@@ -229,7 +230,7 @@ class Book:
             return
         if not episode.calls:
             self.counts["without_calls"] += 1
-        elif self.state in (State.ROLLING, State.ROLLING_POST):
+        elif is_held and self.state in (State.ROLLING, State.ROLLING_POST):
             self._count(episode)
 
     def _count(self, episode: Finished) -> None:

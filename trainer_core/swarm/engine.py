@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _GRACE_S = 60.0
 _AGAIN_S = 1.0
 _LOOKS_S = 0.05
+T = TypeVar("T")
 _SWARM = "ajet.enable_swarm_mode=true"
 
 
@@ -177,18 +178,19 @@ class Engine:
         """Follow a phase of the training."""
         name, step, book = phase["name"], phase["step"], self._book
         if phase["saved"] > self._saved:
-            await self._ledger.do(rows.prune(self.run, self._saved, phase["saved"]))
-            self._saved = phase["saved"]
+            with suppress(sqlite3.Error):  # it takes room until the next checkpoint
+                await self._ledger.do(rows.prune(self.run, self._saved, phase["saved"]))
+                self._saved = phase["saved"]
         if book.state is State.WEIGHT_EXPORTING and name != "save_checkpoint":
             book.happened(Event.EXPORTED)
         if name == "save_checkpoint" and book.state is State.WEIGHT_SYNCING:
             book.happened(Event.EXPORTING)
         elif name == "collecting" and step > self._delivered:
-            if await self._ledger.do(rows.is_sealed(self.run, step)):
+            if await self._surely(rows.is_sealed(self.run, step)):
                 await self._deliver(step)  # it has learned from this before, and was lost
                 book.told(f"learning again from the batch of step {step}")
                 return
-            book.collect(step, await self._ledger.do(rows.waiting(self.run)))
+            book.collect(step, await self._surely(rows.waiting(self.run)))
             book.happened(Event.COLLECTING)
         elif name != "collecting":
             book.told(name)
@@ -208,24 +210,33 @@ class Engine:
     async def _seal(self) -> None:
         book, step, names = self._book, self._book.step, self._book.uuids()
         try:
-            while True:
-                try:
-                    await self._ledger.do(rows.seal(self.run, step, names))
-                    break
-                except sqlite3.Error as error:
-                    book.told(f"the batch cannot be written down, and is tried again: {error}")
-                    await asyncio.sleep(_AGAIN_S)
+            await self._surely(rows.seal(self.run, step, names))
             book.sealed()
             book.happened(Event.DRAINED)
-            with suppress(httpx.HTTPError):  # it has died: that is noticed elsewhere
-                await self._deliver(step)
+            await self._deliver(step)
         finally:
             self._sealing = None
         self._changed()
 
+    async def _surely(self, work: rows.Work[T]) -> T:
+        """What the ledger does, as soon as the disk lets it."""
+        while True:
+            try:
+                return await self._ledger.do(work)
+            except sqlite3.Error as error:
+                self._book.told(f"the records cannot be written or read, which is tried again: {error}")
+                self._changed()
+                await asyncio.sleep(_AGAIN_S)
+
     async def _deliver(self, step: int) -> None:
+        """Hand a batch over, unless the training is dead, which is noticed elsewhere."""
         self._delivered = step
-        await self.ask("batch", {"ledger": str(self._ledger.path.absolute()), "run": self.run, "step": step})
+        where = {"ledger": str(self._ledger.path.absolute()), "run": self.run, "step": step}
+        while self.training is not None and self.training.launch.is_alive:
+            with suppress(httpx.HTTPError):
+                await self.ask("batch", where)
+                return
+            await asyncio.sleep(_LOOKS_S)
 
     async def _over(self, event: Event, detail: str) -> None:
         """There is no training any more, or soon."""

@@ -8,6 +8,7 @@ nobody waits for a timer.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import queue
 import sqlite3
 import threading
@@ -58,12 +59,14 @@ class Ledger:
         """Open it, or make it.
 
         Raises:
-            TrainingError: it cannot be opened, or a newer version wrote it.
+            TrainingError: it cannot be opened, another server has it, or a newer version wrote it.
         """
         self.path = path
         self._asked: queue.SimpleQueue[tuple[Work[Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = path.with_suffix(".lock").open("a")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             found = self._database.execute("PRAGMA user_version").fetchone()[0]
             if found > FORMAT:
@@ -76,6 +79,9 @@ class Ledger:
                 "CREATE TABLE IF NOT EXISTS facts (name PRIMARY KEY, value);"
                 f"PRAGMA user_version = {FORMAT}"
             )
+        except BlockingIOError as error:
+            told = f"another swarm server keeps its records in {path.parent}"
+            raise TrainingError(f"{told}. End it, or choose another folder with --dir") from error
         except (OSError, sqlite3.Error) as error:
             raise TrainingError(f"the swarm server cannot keep its records in {path}: {error}") from error
         self._thread = threading.Thread(target=self._write, name="ledger", daemon=True)
@@ -96,6 +102,7 @@ class Ledger:
         self._asked.put(None)
         self._thread.join()
         self._database.close()
+        self._lock.close()
 
     def _write(self) -> None:
         while (first := self._asked.get()) is not None:

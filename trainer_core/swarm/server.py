@@ -7,35 +7,28 @@ it at once, where it asks with a long poll.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import logging
-import sqlite3
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeVar
 
 import httpx
-import orjson
 from pydantic import BaseModel, ValidationError
 
 from trainer_core.gateway.ask import GatewayError
 from trainer_core.gateway.dialects import DIALECTS, Chat, Dialect
 from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.keys import Keys
-from trainer_core.swarm import ledger as rows
 from trainer_core.swarm import wire
 from trainer_core.swarm.book import Book, Claimed, RefusedError
 from trainer_core.swarm.engine import Engine
-from trainer_core.swarm.ledger import Finished, Ledger
-from trainer_core.swarm.states import State
+from trainer_core.swarm.episodes import Episodes, name_of
+from trainer_core.swarm.ledger import Ledger
 
 _log = logging.getLogger(__name__)
-_MOST_WAITING = 4_096
 _LOOKS_S = 0.25
 _KEY_LIFETIME_S = 7 * 86_400.0
 Body = TypeVar("Body", bound=BaseModel)
@@ -63,15 +56,13 @@ class SwarmServer:
         """
         self._keys: Keys[Claimed] = Keys(_KEY_LIFETIME_S, secret)
         self.book = Book(time.monotonic, self._released)
-        self._ledger, self._token = ledger, token
+        self._token = token
         self.base_url = ""
         """What clients are given to call the model at, without /v1; empty: the address they ask at."""
         self.engine = Engine(self.book, ledger, folder, self._changed)
-        self._waiting: deque[tuple[wire.Claim, asyncio.Future[Claimed | None]]] = deque()
+        self.episodes = Episodes(self.book, ledger, self.engine, self._changed)
         self._seen: set[asyncio.Future[None]] = set()
         self._shown = 0
-        self._ending: dict[tuple[str, ...], asyncio.Task[tuple[int, Mapping[str, Any]]]] = {}
-        self._dropping: set[asyncio.Task[None]] = set()
         self._handlers: dict[tuple[str, str], Handler] = {
             ("GET", "/health"): self._health,
             ("GET", "/get_engine_status"): self._status,
@@ -116,7 +107,7 @@ class SwarmServer:
             if path != "/health":
                 self._check_token(exchange)
             status, answer = await handler(exchange)
-            await exchange.whole(answer, {"retry-after": "1"} if status == 429 else {}, status)
+            await exchange.whole(answer, status=status)
         except GatewayError as error:
             await exchange.fail(error)
         except RefusedError as error:
@@ -190,14 +181,7 @@ class SwarmServer:
 
     async def _claim(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
         ask = await self._read(exchange, wire.Claim)
-        claimed = None
-        if self.book.why_not(ask) is None and not self._waiting:
-            claimed = self.book.claim(ask)
-        elif ask.wait_s and self.book.state is not State.OFFLINE:
-            if len(self._waiting) >= _MOST_WAITING:
-                message = f"{_MOST_WAITING} requests wait for an episode already"
-                return 429, {"success": False, "code": "too_many_waiting", "fail_cause": message}
-            claimed = await self._wait_for_episode(exchange, ask)
+        claimed = await self.episodes.claim(ask, exchange)
         if claimed is None:
             cause = self.book.why_not(ask) or "others wait for an episode. No available episodes to claim."
             answer = {"client_uuid": ask.client_uuid, "episode_uuid": "", "openai_base_url": ""}
@@ -214,44 +198,10 @@ class SwarmServer:
             "fail_cause": "",
         }
 
-    async def _wait_for_episode(self, exchange: Exchange, ask: wire.Claim) -> Claimed | None:
-        given: asyncio.Future[Claimed | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ask, given))
-        try:
-            claimed: Claimed | None = await exchange.unless_gone(asyncio.wait_for(given, ask.wait_s))
-            return claimed
-        except TimeoutError:
-            return None
-        except ClientGoneError:
-            if given.done() and not given.cancelled() and (claimed := given.result()) is not None:
-                self.book.abort(claimed)  # it was given, and nobody took it
-                self._changed()
-            raise
-
-    def _give(self) -> None:
-        """Give episodes to who waits, in their order; none, where there will be none."""
-        if self.book.state is State.OFFLINE:
-            while self._waiting:
-                _, given = self._waiting.popleft()
-                if not given.done():
-                    given.set_result(None)
-        if self.book.state is not State.ROLLING:
-            return
-        kept = []
-        while self._waiting and len(self.book.claims) < self.book.rules.most_open:
-            ask, given = self._waiting.popleft()
-            if given.done():
-                continue
-            if self.book.why_not(ask) is None:
-                given.set_result(self.book.claim(ask))
-            else:
-                kept.append((ask, given))  # it has its share
-        self._waiting.extendleft(reversed(kept))
-
     def _changed(self) -> None:
         """Something may have become possible."""
         self.engine.advance()
-        self._give()
+        self.episodes.give()
         if self._shown == self.book.number:
             return
         self._shown = self.book.number
@@ -261,79 +211,11 @@ class SwarmServer:
                 change.set_result(None)
 
     async def _end(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
-        ended = await self._read(exchange, wire.Ended)
-        name = ended.episode_uuid, ended.client_uuid, _digest(ended)
-        if (under_way := self._ending.get(name)) is None:
-            under_way = self._ending[name] = asyncio.create_task(self._end_once(ended, name[-1]))
-            under_way.add_done_callback(lambda _: self._ending.pop(name, None))
-        return await asyncio.shield(under_way)
-
-    async def _end_once(self, ended: wire.Ended, digest: str) -> tuple[int, Mapping[str, Any]]:
-        """Write an end down, then say so. Sent again, it is answered again."""
-        if ended.episode_uuid not in self.book.claims:
-            before = await self._ledger.do(rows.known(ended.episode_uuid))
-            if before is not None and before.client == ended.client_uuid:
-                if before.digest != digest:
-                    message = f"episode {before.uuid} was ended already, with another report"
-                    raise RefusedError(409, "ended_otherwise", message)
-                return 200, _taken(before)
-        claimed = self.book.held(ended.episode_uuid, ended.client_uuid)
-        self.book.may_end()
-        if claimed.ending is not None:
-            raise RefusedError(409, "ended_otherwise", f"episode {claimed.uuid} is being ended already")
-        task_id, reward = _checked(ended)
-        claimed.ending, claimed.task_id = digest, task_id
-        try:
-            if claimed.payload is None:
-                claimed.payload, claimed.recorded = await self._recorded(claimed, ended, task_id, reward)
-            finished = Finished(
-                claimed.uuid,
-                self.engine.run,
-                claimed.kind,
-                claimed.client,
-                task_id,
-                reward,
-                claimed.version,
-                claimed.recorded,
-                digest,
-                payload=claimed.payload,
-            )
-            if claimed.uuid not in self.book.claims:  # the training has died meanwhile
-                self.book.held(claimed.uuid, claimed.client)
-            await self._ledger.do(rows.add(finished))
-        except sqlite3.Error as error:
-            message = f"the reward could not be written down ({error}); send it again"
-            raise RefusedError(507, "not_durable", message) from error
-        except httpx.HTTPError as error:
-            message = f"the training does not answer ({error}); send it again, or begin another episode"
-            raise RefusedError(503, "no_training", message) from error
-        finally:
-            claimed.ending = None
-        self.book.end(claimed, finished)
-        self._changed()
-        return 200, _taken(finished)
-
-    async def _recorded(
-        self, claimed: Claimed, ended: wire.Ended, task_id: str, reward: float
-    ) -> tuple[bytes, int]:
-        """What the training has of an episode, as `unpack` reads it, and how many calls that is."""
-        if not claimed.calls:
-            return b"", 0
-        output = ended.workflow_output.model_dump() | {"reward": reward}
-        task = {
-            "main_query": str(ended.task.get("main_query", "")),
-            "metadata": dict(ended.task.get("metadata") or {}),
-        }
-        asked = {"name": _name(claimed), "task_id": task_id, "task": task, "output": output}
-        answer = await self.engine.ask("close", asked)
-        return answer.content, int(answer.headers["x-ajet-calls"])
+        return 200, await self.episodes.end(await self._read(exchange, wire.Ended))
 
     async def _abort(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
         ended = await self._read(exchange, wire.Ended)
-        claimed = self.book.claims.get(ended.episode_uuid)
-        if claimed is not None and claimed.client == ended.client_uuid and claimed.ending is None:
-            self.book.abort(claimed)
-            self._changed()
+        self.episodes.abort(ended.episode_uuid, ended.client_uuid)
         return 200, {"success": True}
 
     async def _can_continue(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
@@ -382,7 +264,7 @@ class SwarmServer:
         await exchange.body(may_be_empty=method == "GET")
         if self.engine.training is None:
             raise GatewayError(503, f"there is no model now: {self.book.state}", code="no_training")
-        name = "" if claimed is None else _name(claimed)
+        name = "" if claimed is None else name_of(claimed)
         if claimed is not None:
             claimed.in_flight += 1
             self.book.active(claimed)
@@ -406,16 +288,8 @@ class SwarmServer:
             await exchange.relay(answer)
 
     def _released(self, claimed: Claimed) -> None:
-        """An episode is nobody's any more: its key is revoked, what was recorded of it is forgotten."""
         self._keys.revoke(claimed.key)
-        if claimed.payload is None and (claimed.calls or claimed.in_flight):
-            dropping = asyncio.get_running_loop().create_task(self._drop(claimed))
-            self._dropping.add(dropping)
-            dropping.add_done_callback(self._dropping.discard)
-
-    async def _drop(self, claimed: Claimed) -> None:
-        with suppress(httpx.HTTPError):
-            await self.engine.ask("drop", {"name": _name(claimed)})
+        self.episodes.forget(claimed)
 
 
 def _number(exchange: Exchange, name: str, default: float) -> float:
@@ -429,46 +303,3 @@ def _number(exchange: Exchange, name: str, default: float) -> float:
     except ValueError:
         message = f"{name} is {exchange.query[name]!r}; write a number"
         raise GatewayError(400, message, code="invalid_request") from None
-
-
-def _name(claimed: Claimed) -> str:
-    """Of an episode, for its training."""
-    return f"{claimed.kind}/{claimed.uuid}"
-
-
-def _taken(finished: Finished) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "success": True,
-        "weight_version": finished.version,
-        "recorded_calls": finished.calls,
-    }
-    if not finished.calls and finished.kind == "train":
-        told = "the model was not called with the key of this episode: there is nothing to train on"
-        answer["warning"] = told
-    return answer
-
-
-def _checked(ended: wire.Ended) -> tuple[str, float]:
-    """The task and the reward of a report.
-
-    Raises:
-        RefusedError: they cannot be used.
-    """
-    given, output = ended.workflow_output.metadata.get("task_id"), ended.workflow_output
-    if not ended.task_id.strip():
-        raise RefusedError(400, "no_task_id", "task_id is empty: episodes are compared within their task")
-    if given is not None and str(given) != ended.task_id:
-        message = f"metadata.task_id is {given!r}, and task_id is {ended.task_id!r}: they must be the same"
-        raise RefusedError(400, "task_id_differs", message)
-    rewards = output.reward if isinstance(output.reward, list) else [output.reward]
-    numbers = [reward for reward in rewards if reward is not None]
-    if not numbers:
-        message = "workflow_output.reward is missing: send a number, or abort the episode"
-        raise RefusedError(400, "no_reward", message)
-    return ended.task_id, fmean(numbers)
-
-
-def _digest(ended: wire.Ended) -> str:
-    told = [ended.task_id, ended.workflow_output.model_dump()]
-    text = orjson.dumps(told, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS, default=str)
-    return hashlib.blake2b(text, digest_size=8).hexdigest()

@@ -25,6 +25,8 @@ async def test_what_is_done_is_on_the_disk_for_others(tmp_path: Path) -> None:
     other.close()
     ledger.close()
     again = Ledger(tmp_path / "swarm.sqlite")
+    with pytest.raises(TrainingError, match="another swarm server keeps its records"):
+        Ledger(tmp_path / "swarm.sqlite")
     found = await again.do(rows.known("episode 7"))
     assert found == replace(ONE, uuid="episode 7", payload=b"")
     again.close()

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -37,7 +38,7 @@ class PlayedTraining:
     last: PlayedTraining
 
     def __init__(self, launched: Launch) -> None:
-        self.launch = launched
+        self.launch = SimpleNamespace(**vars(launched), is_alive=True)
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.is_dead, self.answers = False, True
         self._number, self._phase = 0, {"name": "booting", "step": 0, "saved": 0}
@@ -356,6 +357,7 @@ async def test_a_server_that_is_started_again_finds_the_training_and_what_was_fi
     await swarm.roll(step=3)
     await swarm.play("A")
     running = await swarm.claim()
+    swarm.ledger._lock.close()  # as when it was killed
     again = Swarm(tmp_path)
     await again.server.engine.reopen()
     await PlayedTraining.last.goes_on("collecting", 3)
@@ -366,6 +368,7 @@ async def test_a_server_that_is_started_again_finds_the_training_and_what_was_fi
     for task in "ABB":
         await again.play(task)
     await again.until("WEIGHT_SYNCING")
+    again.ledger._lock.close()
     third = Swarm(tmp_path)
     await third.server.engine.reopen()
     await PlayedTraining.last.goes_on("collecting", 3)
