@@ -30,6 +30,7 @@ import psutil
 
 _SERVER = str(Path(__file__).with_name("_swarm_server.py"))
 _WINDOW = 2_000
+_KILLS = 5
 CONFIG = """
 ajet:
   experiment_name: swarm
@@ -229,6 +230,16 @@ async def _measure(clients: int, sizes: list[int], wake_count: int) -> None:
             told = "   ".join(_told(name, each) for name, each in seconds.items())
             line = f"{size:8,} finished before {_WINDOW / spent:8.0f} pairs/s"
             print(f"{line}   {told}   server's CPU {used / _WINDOW * 1e3:.2f} ms a pair", flush=True)
+        again = []
+        for _ in range(_KILLS):
+            server.kill()
+            server.wait()
+            begun = time.perf_counter()
+            server = start_server(folder, port)
+            await rolling(port, None)
+            again.append(time.perf_counter() - begun)
+        told = ", ".join(f"{each:.2f}" for each in again)
+        print(f"killed with {done:,} finished: gives out the next episode after {told} s", flush=True)
         server.send_signal(signal.SIGTERM)
         server.wait()
     with tempfile.TemporaryDirectory() as name:

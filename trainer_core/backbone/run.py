@@ -161,7 +161,8 @@ class Run:
         done = validated = None
         if checkpoint is not None:
             done = checkpoint.step
-            validated = done - 1 if common.val_only else done  # val_only validates `done` again
+            is_again = common.val_only or ajet.enable_swarm_mode
+            validated = done - 1 if is_again else done  # `done` is validated again
         self.metrics = MetricsLog(folder / "metrics.jsonl", sys.stdout, resume_step=done)
         if checkpoint is not None and self.metrics.last_step != done:
             self.metrics.write(checkpoint.step, checkpoint.row)  # killed between its checkpoint and its row

@@ -20,7 +20,7 @@ from typing import Any
 from trainer_core.engine.protocols import InferenceEngine
 from trainer_core.gateway.answering import Answerer
 from trainer_core.gateway.ask import Answer, Delta, GatewayError
-from trainer_core.gateway.dialects import DIALECTS, Chat, Dialect, Messages
+from trainer_core.gateway.dialects import COUNT_TOKENS, DIALECTS, Chat, Dialect, Messages
 from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.keys import Keys
 from trainer_core.gateway.recording import EpisodeRules, OpenEpisode, OtherModel
@@ -144,7 +144,7 @@ class Gateway:
                 await exchange.whole(known)
             elif scope["method"] != "POST":
                 raise GatewayError(405, f"{scope['method']} is not answered here", code="method_not_allowed")
-            elif path == "/v1/messages/count_tokens":
+            elif path == COUNT_TOKENS:
                 exchange.dialect = Messages
                 await self._count_tokens(exchange)
             elif path not in DIALECTS:

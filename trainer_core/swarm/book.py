@@ -73,6 +73,8 @@ class Claimed:
     """As far as the client has told it."""
     calls: int = 0
     in_flight: int = 0
+    is_asked: bool = False
+    """The training was sent a call of it."""
     ending: str | None = None
     """Digest of the report that is being written down."""
     payload: bytes | None = None
@@ -296,7 +298,9 @@ class Book:
             return bool(self._agreed)
         if rules.method == "rollout_until_all_clients_agree_sync_weight":
             since = self._clock() - _ACTIVE_S
-            return all(client in self._agreed for client, at in self._enders.items() if at >= since)
+            active = {client for client, at in self._enders.items() if at >= since}
+            active |= {claimed.client for claimed in self.claims.values()}
+            return bool(self._agreed) and active <= self._agreed
         is_uneven = rules.method == "rollout_until_finish_enough_non_dummy_tasks"
         return (self._uneven if is_uneven else self._complete) >= tasks
 

@@ -28,7 +28,10 @@ from trainer_core.swarm.wire import CAPABILITIES
 from trainer_core.tracking.atomic import write_atomically
 
 _log = logging.getLogger(__name__)
-_GRACE_S = 60.0
+_GRACE_S = 600.0
+"""A training that is told to end finishes its phase and saves a checkpoint."""
+_STOPS_S = 30.0
+"""So long `stop_engine` waits for that; the next start waits for all of it."""
 _AGAIN_S = 1.0
 _LOOKS_S = 0.05
 T = TypeVar("T")
@@ -50,7 +53,8 @@ class Engine:
         self._following: asyncio.Task[None] | None = None
         self._sealing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
-        self._delivered = self._saved = 0
+        self._delivered = self._saved = self._starts = 0
+        self._is_closing = False
 
     @property
     def _config(self) -> Path:
@@ -96,17 +100,24 @@ class Engine:
         if self._book.state is not State.OFFLINE:
             pid = self.training.launch.pid if self.training is not None else None
             return {"started": False, "pid": pid, "detail": f"it runs already: {self._book.state}"}
+        if self._is_closing:
+            raise RefusedError(503, "server_ends", "the swarm server ends")
         if not self._config.is_file():
             raise RefusedError(400, "no_config", "there is no config yet: send one with sync_train_config")
         self._book.happened(Event.START)
         self._changed()
+        self._starts = number = self._starts + 1
         try:
             if self._ending is not None:
                 await asyncio.shield(self._ending)
+            self._must_be_number(number)
             ajet = self._read_config()
             self.run = _run_of(Path(self.experiment_dir))
             console = Path(self.experiment_dir, "console.log")
-            launched = await asyncio.to_thread(launch, self._config, console, self.run)
+            launched = await asyncio.to_thread(launch, self._folder, self._config, console, self.run)
+            if number != self._starts:
+                await Training(launched).stop(0.0)
+            self._must_be_number(number)
             self._follow(launched, ajet)
             await self._ledger.do(rows.note("training", launched.as_text()))
         except (OSError, ConfigError, sqlite3.Error) as error:
@@ -116,10 +127,15 @@ class Engine:
 
     async def stop(self) -> None:
         """End the training, with time to save a checkpoint, and forget the episodes that run."""
+        self._starts += 1  # one that is under way comes to nothing
         if self._book.state is not State.OFFLINE:
             await self._over(Event.STOP, "stopped by a client")
         if self._ending is not None:
-            await asyncio.shield(self._ending)
+            await asyncio.wait({self._ending}, timeout=_STOPS_S)
+
+    def _must_be_number(self, number: int) -> None:
+        if number != self._starts:
+            raise RefusedError(409, "stopped", "the engine was stopped while it was started")
 
     async def reopen(self) -> None:
         """Find the training again that an earlier server has started."""
@@ -136,7 +152,10 @@ class Engine:
 
     async def close(self) -> None:
         """The server ends, and the training with it."""
+        self._is_closing = True
         await self.stop()
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
 
     # --- what the training does -----------------------------------------------------------------------
 
@@ -168,6 +187,8 @@ class Engine:
             event = Event.ENDED if is_done else Event.CRASHED
             told = "the training has done all its steps" if event is Event.ENDED else "the training has died"
             detail = f"{told}: {words} (see {training.launch.console})"
+            if not is_done and await self._surely(rows.leave_out(self.run, self._delivered)):
+                detail += f"; the batch of step {self._delivered} has ended it twice, and is left out"
         except Exception as error:  # noqa: BLE001 - never a state that nobody leaves
             _log.exception("following the training failed")
             event, detail = Event.CRASHED, f"the server cannot follow it: {type(error).__name__}: {error}"
@@ -232,9 +253,11 @@ class Engine:
         """Hand a batch over, unless the training is dead, which is noticed elsewhere."""
         self._delivered = step
         where = {"ledger": str(self._ledger.path.absolute()), "run": self.run, "step": step}
-        while self.training is not None and self.training.launch.is_alive:
+        while self.training is not None:
             with suppress(httpx.HTTPError):
                 await self.ask("batch", where)
+                return
+            if self.training is None or not self.training.launch.is_alive:
                 return
             await asyncio.sleep(_LOOKS_S)
 

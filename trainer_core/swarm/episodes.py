@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from statistics import fmean
@@ -32,7 +31,7 @@ class Episodes:
         """`changed`: told when something may have become possible."""
         self.book = book
         self._ledger, self._engine, self._changed = ledger, engine, changed
-        self._waiting: deque[tuple[Claim, asyncio.Future[Claimed | None]]] = deque()
+        self._waiting: dict[asyncio.Future[Claimed | None], Claim] = {}
         self._ending: dict[tuple[str, ...], asyncio.Task[Mapping[str, Any]]] = {}
         self._dropping: set[asyncio.Task[None]] = set()
 
@@ -42,7 +41,8 @@ class Episodes:
         Raises:
             RefusedError: too many wait already.
         """
-        if self.book.why_not(ask) is None and not self._waiting:
+        self.give()  # who waits still has his share, or there is no place
+        if self.book.why_not(ask) is None:
             return self.book.claim(ask)
         if not ask.wait_s or self.book.state is State.OFFLINE:
             return None
@@ -54,37 +54,32 @@ class Episodes:
 
     async def _wait(self, ask: Claim, exchange: Exchange) -> Claimed | None:
         given: asyncio.Future[Claimed | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ask, given))
+        self._waiting[given] = ask
         try:
             claimed: Claimed | None = await exchange.unless_gone(asyncio.wait_for(given, ask.wait_s))
             return claimed
-        except TimeoutError:
-            return None
+        except TimeoutError:  # since Python 3.12 also where it was given in the same turn of the loop
+            return given.result() if given.done() and not given.cancelled() else None
         except ClientGoneError:
             if given.done() and not given.cancelled() and (claimed := given.result()) is not None:
                 self.book.abort(claimed)  # it was given, and nobody took it
                 self._changed()
             raise
+        finally:
+            self._waiting.pop(given, None)
 
     def give(self) -> None:
-        """Give episodes to who waits, in their order; none, where there will be none."""
-        if self.book.state is State.OFFLINE:
-            while self._waiting:
-                _, given = self._waiting.popleft()
-                if not given.done():
-                    given.set_result(None)
-        if self.book.state is not State.ROLLING:
+        """Give episodes to who waits, in their order, as far as each may have one; none, where there will be
+        none."""
+        is_over = self.book.state is State.OFFLINE
+        if not is_over and self.book.state is not State.ROLLING:
             return
-        kept = []
-        while self._waiting and len(self.book.claims) < self.book.rules.most_open:
-            ask, given = self._waiting.popleft()
-            if given.done():
+        for given, ask in list(self._waiting.items()):
+            if not is_over and len(self.book.claims) >= self.book.rules.most_open:
+                return
+            if given.done() or not (is_over or self.book.why_not(ask) is None):
                 continue
-            if self.book.why_not(ask) is None:
-                given.set_result(self.book.claim(ask))
-            else:
-                kept.append((ask, given))  # it has its share
-        self._waiting.extendleft(reversed(kept))
+            given.set_result(None if is_over else self.book.claim(ask))
 
     async def end(self, ended: Ended) -> Mapping[str, Any]:
         """Write an end down, then say so. Sent again, it is answered again.
@@ -146,14 +141,11 @@ class Episodes:
         self, claimed: Claimed, ended: Ended, task_id: str, reward: float
     ) -> tuple[bytes, int]:
         """What the training has of an episode, as `unpack` reads it, and how many calls that is."""
-        if not claimed.calls:
+        if not claimed.is_asked:
             return b"", 0
         output = ended.workflow_output.model_dump() | {"reward": reward}
-        task = {
-            "main_query": str(ended.task.get("main_query", "")),
-            "metadata": dict(ended.task.get("metadata") or {}),
-        }
-        asked = {"name": name_of(claimed), "task_id": task_id, "task": task, "output": output}
+        told = {"task_id": task_id, "task": ended.task.model_dump(), "output": output}
+        asked = {"name": name_of(claimed), **told}
         answer = await self._engine.ask("close", asked)
         return answer.content, int(answer.headers["x-ajet-calls"])
 
@@ -166,7 +158,7 @@ class Episodes:
 
     def forget(self, claimed: Claimed) -> None:
         """An episode is nobody's any more: have the training forget what it has recorded."""
-        if claimed.payload is None and (claimed.calls or claimed.in_flight):
+        if claimed.payload is None and claimed.is_asked:
             dropping = asyncio.get_running_loop().create_task(self._drop(claimed))
             self._dropping.add(dropping)
             dropping.add_done_callback(self._dropping.discard)

@@ -35,6 +35,7 @@ from trainer_core.workflow.workflow import WorkflowOutput, output_of
 _ORPHAN_S = 600.0
 _LOOKS_S = 0.2
 _KEPT_NAMES = 100_000
+_KEPT_ANSWERS = 256
 _WAIT_S = 30.0
 
 
@@ -95,6 +96,8 @@ class Gate(Gateway):
         self._phase, self._step, self._number = "booting", 0, 0
         self._changed = threading.Condition()
         self._is_closing = False
+        self._answers: OrderedDict[str, tuple[bytes, Mapping[str, str]]] = OrderedDict()
+        """To what was closed lately, in case it is asked for again."""
 
     def doing(self, name: str, step: int | None = None) -> None:
         """Say which phase of a training step begins; any thread may."""
@@ -119,6 +122,8 @@ class Gate(Gateway):
         self.asked_at = time.monotonic()
         exchange = Exchange(scope, receive, send, Chat)
         try:
+            if scope["method"] != "POST":
+                raise GatewayError(405, f"{scope['method']} is not answered here", code="method_not_allowed")
             answer, headers = await self._told(path, await exchange.body())
         except GatewayError as error:
             return await exchange.fail(error)
@@ -131,8 +136,13 @@ class Gate(Gateway):
             self.batches.put((Path(body["ledger"]), body["run"], body["step"]))
             return {}, {}
         if path == "/swarm/close":
-            episode = await asyncio.to_thread(self._close, body)
-            return pack([episode]), {"x-ajet-calls": str(len(episode.calls))}
+            if (closed := self._answers.get(body["name"])) is None:
+                episode = await asyncio.to_thread(self._close, body)
+                closed = pack([episode]), {"x-ajet-calls": str(len(episode.calls))}
+                self._answers[body["name"]] = closed
+                if len(self._answers) > _KEPT_ANSWERS:
+                    self._answers.popitem(last=False)
+            return closed
         if path == "/swarm/drop":
             if (opened := self._named.close(body["name"])) is not None:
                 opened.close()
@@ -207,8 +217,8 @@ class SwarmRollout:
                 break
         self._gate.doing("adv")
         handed = read_batch(ledger, run, step)
-        if handed.evaluated:
-            self._on_evaluated(step - 1, _in_groups(handed.evaluated))
+        for version, payloads in handed.evaluated.items():
+            self._on_evaluated(version, _in_groups(payloads))
         episodes = _in_groups(handed.training)
         check_some_succeeded(episodes)
         return episodes

@@ -163,13 +163,15 @@ def waiting(run: str) -> Work[list[Finished]]:
 
 
 def seal(run: str, batch: int, uuids: Iterable[str]) -> Work[None]:
-    """From now on these are the episodes of this step, and of no other."""
+    """From now on these are the episodes of this step, and of no other; and the eval episodes so far."""
     rows = [(batch, run, uuid) for uuid in uuids]
 
     def work(database: sqlite3.Connection) -> None:
         database.executemany(
             "UPDATE finished SET batch = ? WHERE run = ? AND uuid = ? AND batch IS NULL", rows
         )
+        evals = "UPDATE finished SET batch = ? WHERE run = ? AND kind = 'eval' AND batch IS NULL"
+        database.execute(evals, (batch, run))
 
     return work
 
@@ -178,9 +180,9 @@ def is_sealed(run: str, batch: int) -> Work[bool]:
     """True if the episodes of a step are there, for a training that learns from them again."""
 
     def work(database: sqlite3.Connection) -> bool:
-        query = "SELECT count(*), min(length(payload)) FROM finished WHERE run = ? AND batch = ?"
-        count, shortest = database.execute(query, (run, batch)).fetchone()
-        return bool(count and shortest)
+        where = "run = ? AND batch = ? AND kind = 'train' AND payload != x''"
+        query = f"SELECT count(*) FROM finished WHERE {where}"
+        return bool(database.execute(query, (run, batch)).fetchone()[0])
 
     return work
 
@@ -190,21 +192,20 @@ class Handed:
     """What a training is given for a step, each as `records.payload.pack` wrote it."""
 
     training: list[bytes]
-    evaluated: list[bytes]
-    """The eval episodes that were claimed at the weights before the step."""
+    evaluated: dict[int, list[bytes]]
+    """Eval episodes that have ended since the step before, by the weights that they were claimed at."""
 
 
 def read_batch(path: Path, run: str, batch: int) -> Handed:
     """The episodes of a step, for the training's own process."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        query = "SELECT payload FROM finished WHERE run = ? AND "
-        training = database.execute(query + "batch = ? ORDER BY rowid", (run, batch))
-        chosen = "kind = 'eval' AND version = ? AND payload != x'' ORDER BY rowid"
-        return Handed(
-            [row[0] for row in training],
-            [row[0] for row in database.execute(query + chosen, (run, batch - 1))],
-        )
+        where = "run = ? AND batch = ? AND payload != x'' ORDER BY rowid"
+        query = f"SELECT kind, version, payload FROM finished WHERE {where}"
+        handed = Handed([], {})
+        for kind, version, payload in database.execute(query, (run, batch)):
+            (handed.training if kind == "train" else handed.evaluated.setdefault(version, [])).append(payload)
+        return handed
     finally:
         database.close()
 
@@ -216,8 +217,21 @@ def prune(run: str, after: int, saved: int) -> Work[None]:
     def work(database: sqlite3.Connection) -> None:
         update = "UPDATE finished SET payload = x'' WHERE run = ? AND batch > ? AND batch <= ?"
         database.execute(update, (run, after, saved))
-        update = "UPDATE finished SET payload = x'' WHERE run = ? AND batch IS NULL AND kind = 'eval'"
-        database.execute(f"{update} AND version < ?", (run, saved - 1))
+
+    return work
+
+
+def leave_out(run: str, batch: int) -> Work[bool]:
+    """Note that a training has died at a step. The second time its batch is left out; whether it was."""
+
+    def work(database: sqlite3.Connection) -> bool:
+        if not batch or not is_sealed(run, batch)(database):
+            return False
+        is_again = noted("died_at")(database) == f"{run} {batch}"
+        if is_again:
+            database.execute("UPDATE finished SET batch = -batch WHERE run = ? AND batch = ?", (run, batch))
+        note("died_at", None if is_again else f"{run} {batch}")(database)
+        return is_again
 
     return work
 

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 
 from trainer_core.gateway.ask import GatewayError
-from trainer_core.gateway.dialects import DIALECTS, Chat, Messages
+from trainer_core.gateway.dialects import DIALECTS, Chat, Messages, answered_path
 from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.server import EVENTS, forward
 from trainer_core.swarm.proxy_group import (
@@ -90,15 +90,14 @@ class Proxy:
         """The ASGI application."""
         if scope["type"] != "http":
             return
-        path = scope["path"].rstrip("/")
-        if path.startswith("/v1/v1/"):
-            path = path.removeprefix("/v1")  # Anthropic's SDKs add /v1 to a base_url that has it
+        known = answered_path(scope["method"], scope["path"])
+        path = known or scope["path"].rstrip("/")
         dialect = Messages if path.startswith("/v1/messages") else DIALECTS.get(path, Chat)
         exchange = Exchange(scope, receive, send, dialect)
         try:
             if scope["method"] == "GET":
                 await self._get(path, exchange)
-            elif scope["method"] == "POST" and path.startswith("/v1/"):
+            elif known is not None:
                 await self._post(path, exchange)
             else:
                 raise GatewayError(404, f"there is no {scope['method']} {path}", code="not_found")
@@ -115,7 +114,7 @@ class Proxy:
             await exchange.whole({"status": "ok"})
         elif path == "/requests":
             await exchange.whole(self.report())
-        elif path.startswith("/v1/models"):
+        elif answered_path("GET", path) is not None:
             try:
                 await exchange.relay(await self._swarm.get(path))
             except httpx.HTTPError as error:

@@ -19,7 +19,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from trainer_core.gateway.ask import GatewayError
-from trainer_core.gateway.dialects import DIALECTS, Chat, Dialect
+from trainer_core.gateway.dialects import DIALECTS, Chat, Dialect, answered_path
 from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.keys import Keys
 from trainer_core.swarm import wire
@@ -82,11 +82,11 @@ class SwarmServer:
         }
 
     async def watch(self) -> None:
-        """Take away what is idle, for ever."""
+        """Take away what is idle, and see what time has made possible, for ever."""
         while True:
             await asyncio.sleep(_LOOKS_S)
-            if self.book.expired():
-                self._changed()
+            self.book.expired()
+            self._changed()
 
     # --- HTTP -----------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class SwarmServer:
         """The ASGI application."""
         if scope["type"] != "http":
             return
-        path = scope["path"].rstrip("/") or "/"
+        path = answered_path(scope["method"], scope["path"]) or scope["path"].rstrip("/") or "/"
         is_call = path.startswith("/v1/")
         exchange = Exchange(scope, receive, send, DIALECTS.get(path, Chat) if is_call else _Wire)
         try:
@@ -105,7 +105,7 @@ class SwarmServer:
             if handler is None:
                 raise GatewayError(404, f"there is no {scope['method']} {path}", code="not_found")
             if path != "/health":
-                self._check_token(exchange)
+                self._check_caller(exchange)
             status, answer = await handler(exchange)
             await exchange.whole(answer, status=status)
         except GatewayError as error:
@@ -119,7 +119,9 @@ class SwarmServer:
             told = f"{type(error).__name__}: {error}"
             await exchange.fail(GatewayError(500, told, code="unexpected"))
 
-    def _check_token(self, exchange: Exchange) -> None:
+    def _check_caller(self, exchange: Exchange) -> None:
+        if exchange.header(b"origin") is not None:  # a page that somebody has open on this machine
+            raise GatewayError(403, "commands are not taken from web pages", code="from_a_page")
         if self._token is None:
             return
         if not hmac.compare_digest(exchange.api_key().encode(), self._token.encode()):
@@ -260,6 +262,8 @@ class SwarmServer:
 
     async def _call(self, method: str, path: str, exchange: Exchange) -> None:
         """Hand a request to the training, and its answer back."""
+        if answered_path(method, path) is None:
+            raise GatewayError(404, f"there is no {method} {path}", code="not_found")
         claimed = None if method == "GET" else self._keys.owner(exchange.api_key())
         await exchange.body(may_be_empty=method == "GET")
         if self.engine.training is None:
@@ -267,6 +271,7 @@ class SwarmServer:
         name = "" if claimed is None else name_of(claimed)
         if claimed is not None:
             claimed.in_flight += 1
+            claimed.is_asked = True
             self.book.active(claimed)
         try:
             await exchange.unless_gone(self._pass_on(method, path, name, exchange, claimed))
@@ -282,7 +287,7 @@ class SwarmServer:
         self, method: str, path: str, name: str, exchange: Exchange, claimed: Claimed | None
     ) -> None:
         assert self.engine.training is not None
-        async with self.engine.training.call(method, path, name, exchange.raw) as answer:
+        async with self.engine.training.call(method, path, name, exchange) as answer:
             if claimed is not None and answer.is_success and path in DIALECTS:
                 claimed.calls += 1
             await exchange.relay(answer)

@@ -24,9 +24,12 @@ from typing import Any
 
 import httpx
 
+from trainer_core.gateway.exchange import Exchange
+
 SOCKET = "AJET_SWARM_SOCKET"
 """The environment variable that tells a training where it is asked."""
 _LOOKS_S = 0.05
+_LONGEST_PLACE = 80
 _TAIL_BYTES = 64 * 1024
 _LAST_LINES = 200
 _ANSWERS_S = 60.0
@@ -63,13 +66,15 @@ class Launch:
         return False
 
 
-def launch(config: Path, console: Path, run: str) -> Launch:
-    """Start a training in a session of its own.
+def launch(folder: Path, config: Path, console: Path, run: str) -> Launch:
+    """Start a training in a session of its own. Its lock and socket are in the server's folder, where nobody
+    cleans up, unless the path would be too long for a socket.
 
     Raises:
         OSError: it cannot be started.
     """
-    place = tempfile.mkdtemp(prefix="ajet-swarm-")
+    is_short = len(str(folder.absolute())) < _LONGEST_PLACE
+    place = tempfile.mkdtemp(prefix="launch-", dir=folder.absolute() if is_short else None)
     console.parent.mkdir(parents=True, exist_ok=True)
     with Path(place, "alive").open("a") as lock, console.open("ab") as output:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -117,12 +122,15 @@ class Training:
             await asyncio.sleep(_LOOKS_S)  # it boots: there is no socket yet
 
     @asynccontextmanager
-    async def call(self, method: str, path: str, name: str, body: bytes) -> AsyncIterator[httpx.Response]:
+    async def call(self, method: str, path: str, name: str, asked: Exchange) -> AsyncIterator[httpx.Response]:
         """A request of an agent in the episode `name` ("": in none), and its answer as it comes."""
         headers = {"content-type": "application/json"}
         if name:
             headers["authorization"] = f"Bearer {name}"
-        async with self._client.stream(method, path, content=body, headers=headers) as answer:
+        for kept in ("x-stainless-retry-count", "idempotency-key"):  # so that a repeated call is seen as one
+            if (value := asked.header(kept.encode())) is not None:
+                headers[kept] = value.decode("latin-1")
+        async with self._client.stream(method, path, content=asked.raw, headers=headers) as answer:
             yield answer
 
     async def stop(self, grace_s: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from trainer_core.types import check_reward
 
@@ -23,6 +23,10 @@ def _sane(rewards: float | list[float] | None) -> float | list[float] | None:
     for reward in rewards if isinstance(rewards, list) else [] if rewards is None else [rewards]:
         check_reward(reward, "a reward is")
     return rewards
+
+
+def _mapping(given: Any) -> Any:
+    return given if isinstance(given, dict) else {}
 
 
 Id = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -68,6 +72,15 @@ class Claim(Body):
     """Ours: answer when there is an episode, at the latest after so many seconds."""
 
 
+class AboutTask(Body):
+    """Of a task, for the records."""
+
+    main_query: Annotated[str, BeforeValidator(str)] = ""
+    metadata: Annotated[
+        dict[str, Any], BeforeValidator(lambda given: given if isinstance(given, dict) else {})
+    ] = {}
+
+
 class Ended(Body):
     """Of `/end_episode` and `/abort_episode`."""
 
@@ -75,8 +88,8 @@ class Ended(Body):
     episode_uuid: Id
     workflow_output: Output = Output()
     task_id: str = ""
-    task: dict[str, Any] = {}
-    """Ours: `main_query` and `metadata` of the task, for the records."""
+    task: AboutTask = AboutTask()
+    """Ours."""
 
 
 class OfEpisode(Body):

@@ -167,9 +167,12 @@ def test_clients_agree_that_it_is_enough() -> None:
     book, clock = _rolling(method="rollout_until_all_clients_agree_sync_weight", batch_size=9)
     _end(book, "a", "1", 0.0)
     clock.now = 700.0
+    assert not book.is_enough(), "nobody has agreed"
+    running = book.claim(Claim(client_uuid="c"))
     _end(book, "b", "1", 1.0)
     assert not book.is_enough()
     book.agree("b")
+    book.abort(running)
     assert book.is_enough(), "a has been away for more than ten minutes"
 
 

@@ -154,7 +154,7 @@ async def test_nothing_acknowledged_is_lost_or_doubled(tmp_path: Path, kills: in
     seen, back = await _kill_again_and_again(tmp_path, kills, seed=kills)
     _check(tmp_path, seen)
     assert len(back) == kills
-    assert len(seen.acknowledged) > 10 * kills and seen.stale > 0
+    assert len(seen.acknowledged) > kills and seen.stale > 0
     print(
         f"{kills} kills: {len(seen.acknowledged)} acknowledged, {len(seen.refused)} refused ({seen.stale} of "
         f"them late), {len(_learned(tmp_path))} batches; serving again after {max(back):.2f} s at most"

@@ -42,7 +42,7 @@ async def test_an_episode_is_in_one_batch_and_its_payload_goes_with_the_checkpoi
     await ledger.do(rows.seal("run", 4, ["2", "3"]))
     await ledger.do(rows.seal("run", 5, ["3", "1"]))
     handed = read_batch(ledger.path, "run", 4)
-    assert (handed.training, handed.evaluated) == ([b"2", b"3"], [b"seen at 3"])
+    assert (handed.training, handed.evaluated) == ([b"2", b"3"], {3: [b"seen at 3"]})
     assert read_batch(ledger.path, "run", 5).training == [b"1"]
     assert await ledger.do(rows.is_sealed("run", 4)) and not await ledger.do(rows.is_sealed("run", 6))
     await ledger.do(rows.prune("run", 0, 4))

@@ -535,3 +535,19 @@ KEYED = ("--fallback-model", "m", "--fallback-api-key-env", "UNSET")
 def test_wrong_options_are_told_in_one_line(options: list[str], told: str) -> None:
     result = CliRunner().invoke(app, ["proxy", *options])
     assert result.exit_code == 1 and told in result.output and len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/../stop_engine", "/v1/models/../../get_log_tail", "/v1/embeddings"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_users_reach_nothing_but_the_model(method: str, path: str) -> None:
+    swarm, sent = FakeSwarm(growing), list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b""}
+    await proxy_of(swarm)(scope, receive, send)
+    assert sent[0]["status"] == 404

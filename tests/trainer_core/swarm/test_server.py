@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from trainer_core.gateway.exchange import Exchange
 from trainer_core.records.payload import pack, unpack
 from trainer_core.swarm import engine as engine_module
 from trainer_core.swarm import ledger as rows
@@ -72,8 +74,8 @@ class PlayedTraining:
         return httpx.Response(200, content=pack([episode]), headers={"x-ajet-calls": "1"})
 
     @asynccontextmanager
-    async def call(self, method: str, path: str, name: str, body: bytes) -> AsyncIterator[httpx.Response]:
-        self.asked.append((path, {"name": name, "body": body}))
+    async def call(self, method: str, path: str, name: str, asked: Exchange) -> AsyncIterator[httpx.Response]:
+        self.asked.append((path, {"name": name, "body": asked.raw}))
         yield httpx.Response(200, json={"path": path}, request=httpx.Request(method, "http://gate"))
 
     async def stop(self, grace_s: float) -> None:
@@ -152,10 +154,10 @@ class Swarm:
 
 @pytest.fixture
 async def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Swarm]:
-    place = str(tmp_path / "place")
-    monkeypatch.setattr(
-        engine_module, "launch", lambda _, console, run: Launch(4242, place, str(console), run)
-    )
+    def launch(folder: Path, config: Path, console: Path, run: str) -> Launch:
+        return Launch(4242, str(tmp_path / "place"), str(console), run)
+
+    monkeypatch.setattr(engine_module, "launch", launch)
     monkeypatch.setattr(engine_module, "Training", PlayedTraining)
     made = Swarm(tmp_path)
     yield made
@@ -217,6 +219,102 @@ async def test_a_waiting_client_gets_the_place_that_is_given_back(swarm: Swarm) 
     await swarm.end(held[1])
     assert (await waiting[1])["success"]
     assert not (await swarm.claim("d", wait_s=0.01))["success"]
+
+
+async def test_who_has_his_share_holds_nobody_up(swarm: Swarm) -> None:
+    await swarm.roll()
+    policy = {"expected_batch_size": 1, "ratio": 1.0, "current_task_id": "1"}
+    held = await swarm.claim("a", throttle_policy=policy)
+    await swarm.call(held)
+    await swarm.end(held, task_id="1")
+    another = policy | {"current_task_id": "2"}
+    waiting = asyncio.create_task(swarm.claim("a", wait_s=30, throttle_policy=another))
+    await swarm.status(wait_s=0.05, seen=swarm.server.book.number)
+    assert swarm.server.episodes._waiting
+    assert (await swarm.claim("b"))["success"] and (await swarm.claim("c", wait_s=30))["success"]
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not swarm.server.episodes._waiting, "who has gone is forgotten"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/../swarm/close"),
+        ("POST", "/v1/../swarm/drop"),
+        ("GET", "/v1/models/../../swarm/batch"),
+        ("GET", "/v1/models/.."),
+        ("POST", "/v1/chat/completions/../../../swarm/drop"),
+    ],
+)
+async def test_nothing_but_the_models_own_paths_is_passed_on(swarm: Swarm, method: str, path: str) -> None:
+    training = await swarm.roll()
+    claimed = await swarm.claim()
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {claimed['openai_api_key']}".encode())]
+    scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
+    await swarm.server(scope, receive, send)
+    assert sent[0]["status"] == 404 and training.asked == []
+
+
+async def test_a_base_url_that_has_v1_twice_is_understood(swarm: Swarm) -> None:
+    await swarm.roll()
+    claimed = await swarm.claim()
+    key = {"x-api-key": claimed["openai_api_key"]}
+    answer = await swarm.http.post(f"{claimed['openai_base_url']}/v1/messages", json={}, headers=key)
+    assert answer.json() == {"path": "/v1/messages"}
+    assert (await swarm.end(claimed))["recorded_calls"] == 1
+
+
+async def test_a_web_page_commands_nothing(swarm: Swarm) -> None:
+    answer = await swarm.http.post("/stop_engine", json={}, headers={"origin": "http://evil.example"})
+    assert (answer.status_code, answer.json()["code"]) == (403, "from_a_page")
+
+
+async def test_a_stop_ends_a_start_that_is_under_way(swarm: Swarm, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = CONFIG.format(folder=swarm.folder, tasks=1, late="drain")
+    await swarm.post("/sync_train_config", yaml_as_string=config)
+    goes_on, begun, real = threading.Event(), threading.Event(), engine_module.launch
+
+    def slowly(*how: Any) -> Launch:
+        begun.set()
+        goes_on.wait(10)
+        return real(*how)
+
+    monkeypatch.setattr(engine_module, "launch", slowly)
+    starting = asyncio.create_task(swarm.post("/start_engine", 409))
+    await asyncio.to_thread(begun.wait, 10)
+    await swarm.post("/stop_engine")
+    goes_on.set()
+    assert (await starting)["code"] == "stopped"
+    assert PlayedTraining.last.is_dead and (await swarm.status())["engine_status"] == "ENGINE.OFFLINE"
+
+
+async def test_a_batch_that_ends_its_training_twice_is_left_out(swarm: Swarm) -> None:
+    for _ in range(2):
+        training = await swarm.roll(tasks=1) if not swarm.server.engine.run else PlayedTraining.last
+        if swarm.server.engine.training is None:
+            await swarm.post("/start_engine")
+            training = PlayedTraining.last
+            await training.goes_on("collecting", 1)
+        else:
+            for _ in range(2):
+                await swarm.play("A")
+        while not any(path == "batch" for path, _ in training.asked):
+            await swarm.status(wait_s=0.05, seen=swarm.server.book.number)
+        await training.dies()
+        status = await swarm.until("OFFLINE")
+    assert "left out" in status["engine_status_detail"]
+    await swarm.post("/start_engine")
+    await PlayedTraining.last.goes_on("collecting", 1)
+    assert (await swarm.until("ROLLING"))["global_step"] == 0
 
 
 async def test_an_end_sent_again_is_acknowledged_again_and_kept_once(swarm: Swarm) -> None:

@@ -1,6 +1,7 @@
 """The protocols that clients speak. Each reads a body to an `Ask`, and writes an `Answer`, or its parts as
 they come, or an error, in the form its SDKs expect."""
 
+import re
 from collections.abc import Mapping
 
 from trainer_core.gateway.dialects.chat import Chat
@@ -17,3 +18,15 @@ DIALECTS: Mapping[str, type[Dialect]] = {
     "/inference/v1/generate": Tokens,
 }
 """By the path that clients post to."""
+COUNT_TOKENS = "/v1/messages/count_tokens"
+_MODEL = re.compile(r"/v1/models(/[\w-][\w.:-]*)?")
+
+
+def answered_path(method: str, path: str) -> str | None:
+    """The path of a request as the model's server answers it; None: it does not, nor may it be passed on."""
+    path = path.rstrip("/")
+    if path.startswith("/v1/v1/"):
+        path = path.removeprefix("/v1")  # Anthropic's SDKs add /v1 to a base_url that has it
+    is_known = path in DIALECTS or path == COUNT_TOKENS
+    is_known = _MODEL.fullmatch(path) is not None if method == "GET" else method == "POST" and is_known
+    return path if is_known else None
