@@ -90,6 +90,7 @@ async def run_clients(place: Place, conf: Path, commands: Sequence[str]) -> int:
         TrainingError: see `serving`.
     """
     async with serving(place, conf) as (server, ending):
+        print(f"[swarm] {place.url}", flush=True)
         console = _Console(Path(server.engine.experiment_dir, "console.log"))
         await server.engine.start()
         token = {} if place.token is None else {"AJET_SWARM_TOKEN": place.token}
