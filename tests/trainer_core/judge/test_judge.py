@@ -138,7 +138,7 @@ def test_what_a_judge_gets_wrong_is_said(tmp_path: Path, returned: str, message:
         ("nowhere_at_all->Judge", "cannot import 'nowhere_at_all'"),
         ("/nowhere/judge.py->Judge", "there is no file /nowhere/judge.py"),
         ("trainer_core.judge.judge->Exact", "no class 'Exact'.*ExactMatchJudge"),
-        ("trainer_core.types->Episode", r"Task\(\) failed with TypeError"),
+        ("trainer_core.types->Episode", r"Episode\(\) failed with TypeError"),
         ("trainer_core.types->Sampling", r"neither a method compute_reward.*nor async score"),
     ],
 )
