@@ -18,8 +18,11 @@ import httpx
 import orjson
 import typer
 
+from trainer_core.config.load import load_config
+from trainer_core.config.problems import ConfigError
 from trainer_core.swarm import overview
 from trainer_core.swarm.book import RefusedError
+from trainer_core.swarm.engine import SWARM_MODE
 from trainer_core.swarm.listening import listening
 from trainer_core.swarm.serving import Place, run_clients, serving
 from trainer_core.swarm.wire import PORT
@@ -76,10 +79,15 @@ def run(
         ),
     ],
     swarm_port: Annotated[int, typer.Option(help="The port; 0: any that is free.")] = 0,
-    folder: Folder = Path("ajet-swarm"),
 ) -> None:
     """Parse, call, print."""
-    port = swarm_port or _free_port()
+    try:
+        ajet = load_config(conf, now=datetime.now(), overrides=[SWARM_MODE]).config.ajet
+    except ConfigError as error:
+        for problem in error.problems:
+            typer.echo(f"error: {problem}", err=True)
+        raise typer.Exit(2) from None
+    folder, port = Path(ajet.experiment_dir, "swarm"), swarm_port or _free_port()
     raise typer.Exit(do(run_clients(Place(folder, "127.0.0.1", port), conf, client)))
 
 

@@ -35,7 +35,7 @@ _STOPS_S = 30.0
 _AGAIN_S = 1.0
 _LOOKS_S = 0.05
 T = TypeVar("T")
-_SWARM = "ajet.enable_swarm_mode=true"
+SWARM_MODE = "ajet.enable_swarm_mode=true"
 
 
 class Engine:
@@ -73,7 +73,7 @@ class Engine:
         draft.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(draft, text)
         try:
-            loaded = await asyncio.to_thread(load_config, draft, now=datetime.now(), overrides=[_SWARM])
+            loaded = await asyncio.to_thread(load_config, draft, now=datetime.now(), overrides=[SWARM_MODE])
         except ConfigError as error:
             told = "; ".join(str(problem).replace(str(draft), "the config") for problem in error.problems)
             raise RefusedError(400, "bad_config", told) from error
