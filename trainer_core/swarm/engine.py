@@ -26,6 +26,7 @@ from trainer_core.swarm.states import Event, State
 from trainer_core.swarm.training import Launch, Training, launch, tail_of
 from trainer_core.swarm.wire import CAPABILITIES
 from trainer_core.tracking.atomic import write_atomically
+from trainer_core.types import TrainingError
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 600.0
@@ -121,6 +122,7 @@ class Engine:
             self._follow(launched, ajet)
             await self._ledger.do(rows.note("training", launched.as_text()))
         except (OSError, ConfigError, sqlite3.Error) as error:
+            self._must_be_number(number)
             await self._over(Event.CRASHED, f"the training could not be started: {error}")
             raise RefusedError(500, "not_started", f"the training could not be started: {error}") from error
         return {"started": True, "pid": launched.pid, "detail": "the training has been started"}
@@ -138,7 +140,11 @@ class Engine:
             raise RefusedError(409, "stopped", "the engine was stopped while it was started")
 
     async def reopen(self) -> None:
-        """Find the training again that an earlier server has started."""
+        """Find the training again that an earlier server has started.
+
+        Raises:
+            TrainingError: its config cannot be read any more.
+        """
         if self._config.is_file():
             with suppress(ConfigError):
                 self._note_place(self._read_config())
@@ -146,9 +152,14 @@ class Engine:
         if noted is None:
             return
         launched = Launch(**json.loads(noted))
+        try:
+            ajet = self._read_config()
+        except ConfigError as error:
+            told = f"a training runs (process {launched.pid}), but its config cannot be read: {error}"
+            raise TrainingError(f"{told}. Mend {self._config}, or end the training") from error
         self.run = launched.run
         self._book.happened(Event.START, "finding the training again")
-        self._follow(launched, self._read_config())
+        self._follow(launched, ajet)
 
     async def close(self) -> None:
         """The server ends, and the training with it."""

@@ -76,9 +76,7 @@ class AboutTask(Body):
     """Of a task, for the records."""
 
     main_query: Annotated[str, BeforeValidator(str)] = ""
-    metadata: Annotated[
-        dict[str, Any], BeforeValidator(lambda given: given if isinstance(given, dict) else {})
-    ] = {}
+    metadata: Annotated[dict[str, Any], BeforeValidator(_mapping)] = {}
 
 
 class Ended(Body):
