@@ -267,10 +267,6 @@ class Book:
             gone.append(claimed)
         return gone
 
-    def next_deadline(self) -> float | None:
-        """Seconds until `expired` may find something."""
-        return max(0.0, self._deadlines[0][0] - self._clock()) if self._deadlines else None
-
     def active(self, claimed: Claimed) -> None:
         """It has asked the model, or has been answered."""
         claimed.active_at = self._clock()

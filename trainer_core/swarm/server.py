@@ -57,8 +57,6 @@ class SwarmServer:
         self._keys: Keys[Claimed] = Keys(_KEY_LIFETIME_S, secret)
         self.book = Book(time.monotonic, self._released)
         self._token = token
-        self.base_url = ""
-        """What clients are given to call the model at, without /v1; empty: the address they ask at."""
         self.engine = Engine(self.book, ledger, folder, self._changed)
         self.episodes = Episodes(self.book, ledger, self.engine, self._changed)
         self._seen: set[asyncio.Future[None]] = set()
@@ -194,7 +192,7 @@ class SwarmServer:
             "success": True,
             "client_uuid": claimed.client,
             "episode_uuid": claimed.uuid,
-            "openai_base_url": f"{self.base_url or f'http://{host}'}/v1",
+            "openai_base_url": f"http://{host}/v1",
             "openai_api_key": claimed.key,
             "weight_version": claimed.version,
             "fail_cause": "",

@@ -95,7 +95,6 @@ class OfEpisode(Body):
 
     client_uuid: Id
     episode_uuid: Id
-    unregister_if_not_claimed: bool = False
 
 
 class TrainConfig(Body):
