@@ -16,6 +16,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import httpx
+
 from trainer_core.swarm.connection import PATIENCE_S, SHORT_PATIENCE_S, Connection
 from trainer_core.swarm.episode import Episode, OpenaiBaseUrlAndApiKey, report
 from trainer_core.swarm.errors import SwarmError, SwarmRefusedError, SwarmServerOfflineError, error_of
@@ -46,6 +48,7 @@ class AsyncSwarmClient:
         auto_start_swarm_server: bool = False,
         *,
         token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """
         Args:
@@ -53,11 +56,13 @@ class AsyncSwarmClient:
             agentjet_job: for `sync_train_config`.
             auto_start_swarm_server: start one on this machine, which ends with this program, unless one runs.
             token: of the server; None: the environment variable AJET_SWARM_TOKEN, if it is set.
+            transport: instead of the network, of a client that does not block.
 
         Raises:
             ValueError: the url is not one, or not one of this machine where a server is to be started.
         """
-        self._to = Connection(server_url, token, verbose=verbose, blocks=self._blocks)
+        given: Any = {"verbose": verbose, "blocks": self._blocks, "transport": transport}
+        self._to = Connection(server_url, token, **given)
         self.server_url, self.client_uuid = self._to.url, self._to.client_uuid
         self._job = agentjet_job
         self._given_up_at: dict[str, float] = {}
@@ -172,17 +177,38 @@ class AsyncSwarmClient:
             SwarmServerOfflineError: there is no training.
         """
         is_plain = throttle_policy is None or isinstance(throttle_policy, Mapping)
-        claim = {
-            "episode_type": episode_type,
-            "discard_episode_timeout": discard_episode_timeout,
-            "throttle_policy": throttle_policy if is_plain else throttle_policy.model_dump(),
-            "wait_s": _POLL_S,
-        }
-        while not (given := await self._to.ask("POST", "/claim_episode", claim, wait_s=_POLL_S))["success"]:
+        policy = throttle_policy if is_plain else throttle_policy.model_dump()
+        claim = (discard_episode_timeout, episode_type, policy)
+        while (begun := await self.try_begin_episode(*claim, wait_s=_POLL_S)) is None:
             status = await self._status()
             if status["engine_status"] == State.OFFLINE:
                 raise _offline(status)
             await self._to.sleep(_BREATH_S)
+        return begun
+
+    async def try_begin_episode(
+        self,
+        discard_episode_timeout: float = 240,
+        episode_type: str = "train",
+        throttle_policy: Mapping[str, Any] | None = None,
+        *,
+        wait_s: float = 0.0,
+        patience_s: float = PATIENCE_S,
+    ) -> tuple[str, OpenaiBaseUrlAndApiKey] | None:
+        """Claim an episode, or None if there is none within `wait_s`.
+
+        Args:
+            patience_s: for how long a server that is away or busy is asked again.
+        """
+        claim = {
+            "episode_type": episode_type,
+            "discard_episode_timeout": discard_episode_timeout,
+            "throttle_policy": throttle_policy,
+            "wait_s": wait_s,
+        }
+        given = await self._to.ask("POST", "/claim_episode", claim, wait_s=wait_s, patience_s=patience_s)
+        if not given["success"]:
+            return None
         name, url = given["episode_uuid"], self.server_url + urlsplit(given["openai_base_url"]).path
         if len(self._given_up_at) > _MOST_CLAIMED:  # of a program that neither ends nor aborts them
             self._given_up_at.clear()

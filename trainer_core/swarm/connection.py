@@ -30,8 +30,19 @@ _log = logging.getLogger(__name__)
 class Connection:
     """To one server, with its token. One that `blocks` never suspends who awaits it: it blocks the thread."""
 
-    def __init__(self, server_url: str, token: str | None, *, verbose: bool, blocks: bool) -> None:
+    def __init__(
+        self,
+        server_url: str,
+        token: str | None,
+        *,
+        verbose: bool,
+        blocks: bool,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         """
+        Args:
+            transport: instead of the network, of one that does not block.
+
         Raises:
             ValueError: the url is not one.
         """
@@ -41,9 +52,9 @@ class Connection:
         token = os.environ.get("AJET_SWARM_TOKEN") if token is None else token
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self.url, self.client_uuid, self._verbose = server_url.rstrip("/"), str(uuid.uuid4()), verbose
-        kind = httpx.Client if blocks else httpx.AsyncClient
         is_https = parts.scheme == "https"  # loading certificates for nothing takes time
-        self._http = kind(base_url=self.url, headers=headers, limits=_LIMITS, verify=is_https)
+        given: Any = {"base_url": self.url, "headers": headers, "limits": _LIMITS, "verify": is_https}
+        self._http = httpx.Client(**given) if blocks else httpx.AsyncClient(transport=transport, **given)
 
     async def ask(
         self,

@@ -24,12 +24,12 @@ from trainer_core.gateway.ask import GatewayError
 from trainer_core.gateway.dialects import DIALECTS, Chat, Messages, answered_path
 from trainer_core.gateway.exchange import ClientGoneError, Exchange
 from trainer_core.gateway.server import EVENTS, forward
+from trainer_core.swarm.async_client import AsyncSwarmClient
+from trainer_core.swarm.episode import OpenaiBaseUrlAndApiKey
 from trainer_core.swarm.proxy_group import (
     Groups,
     NoAnswerError,
-    ProxyEpisode,
     ProxySettings,
-    SwarmCalls,
     is_temporary,
     request_of,
     told,
@@ -67,10 +67,10 @@ class Proxy:
         """
         limits = httpx.Limits(max_connections=None, keepalive_expiry=_UNUSED_S)
         self._http = httpx.AsyncClient(transport=transport, limits=limits, timeout=settings.max_seconds)
-        self._swarm = SwarmCalls(self._http, swarm_url, token, settings)
+        self._swarm = AsyncSwarmClient(swarm_url, verbose=False, token=token, transport=transport)
         self._settings = settings
         self._counts: Counter[str] = Counter()
-        self._groups = Groups(self._swarm, reward, settings, self._counts)
+        self._groups = Groups(self._swarm, self._http, reward, settings, self._counts)
         self._playing: dict[asyncio.Task[httpx.Response], bytes] = {}
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._eligible = 0
@@ -83,6 +83,7 @@ class Proxy:
             playing.cancel()
         await self._groups.close()
         await self._http.aclose()
+        await self._swarm.close()
 
     # --- HTTP -----------------------------------------------------------------------------------------
 
@@ -116,7 +117,7 @@ class Proxy:
             await exchange.whole(self.report())
         elif answered_path("GET", path) is not None:
             try:
-                await exchange.relay(await self._swarm.get(path))
+                await exchange.relay(await self._http.get(self._swarm.server_url + path))
             except httpx.HTTPError as error:
                 raise GatewayError(503, told(error), code="no_swarm_server") from error
         else:
@@ -173,7 +174,7 @@ class Proxy:
         self._counts["served_directly"] += 1
 
     async def _relay(
-        self, episode: ProxyEpisode, path: str, exchange: Exchange, body: Mapping[str, Any]
+        self, episode: OpenaiBaseUrlAndApiKey, path: str, exchange: Exchange, body: Mapping[str, Any]
     ) -> None:
         asked = {name: value for name, value in body.items() if name != "model"}
         request = self._http.build_request("POST", **request_of(episode, path, asked))

@@ -11,22 +11,27 @@ from collections import Counter, deque
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import httpx
 
 from trainer_core.gateway.recording import OtherModel
+from trainer_core.swarm.async_client import AsyncSwarmClient
+from trainer_core.swarm.episode import OpenaiBaseUrlAndApiKey
 from trainer_core.swarm.proxy_reward import ProxyAnswer, Reward
 from trainer_core.swarm.proxy_stream import text_of
 from trainer_core.swarm.states import State
 from trainer_core.types import TrainingError
+from trainer_core.workflow.workflow import WorkflowOutput
 
 _log = logging.getLogger(__name__)
 _POLL_S = 10.0
 _PLACE_S = 1.0
 """How long a group that has an episode waits for its others: a batch that is complete waits for the group."""
-_ANSWERS_S = 30.0
+_ENDS_S = 30.0
+"""What reporting a group may take."""
 _KEPT = 1_000
 
 
@@ -65,72 +70,23 @@ class NoAnswerError(Exception):
     """The swarm server gives none now."""
 
 
-@dataclass(frozen=True)
-class ProxyEpisode:
-    """An episode that is this proxy's."""
-
-    uuid: str
-    base_url: str
-    api_key: str
-
-
-class SwarmCalls:
-    """What the proxy asks of a swarm server."""
-
-    def __init__(self, http: httpx.AsyncClient, url: str, token: str | None, settings: ProxySettings) -> None:
-        self.http, self._url = http, url.rstrip("/")
-        self._idle_s = 2 * settings.max_seconds + _ANSWERS_S
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._me = f"proxy-{uuid.uuid4()}"
-
-    async def begin_episode(self, kind: str, wait_s: float) -> ProxyEpisode | None:
-        """None: there is none to be had."""
-        ask = {"episode_type": kind, "discard_episode_timeout": self._idle_s, "wait_s": wait_s}
-        given = await self._post("claim_episode", ask, wait_s)
-        if not given["success"]:
-            return None
-        return ProxyEpisode(given["episode_uuid"], given["openai_base_url"], given["openai_api_key"])
-
-    async def end_episode(self, episode: ProxyEpisode, task_id: str, reward: float) -> None:
-        output = {"reward": reward, "metadata": {"task_id": task_id}}
-        report = {"episode_uuid": episode.uuid, "task_id": task_id, "workflow_output": output}
-        await self._post("end_episode", report)
-
-    async def abort_episode(self, episode: ProxyEpisode) -> None:
-        await self._post("abort_episode", {"episode_uuid": episode.uuid})
-
-    async def is_offline(self) -> bool:
-        """False also where the server does not say."""
-        with suppress(httpx.HTTPError):
-            answer = await self.get("/get_engine_status")
-            return bool(answer.raise_for_status().json()["engine_status"] == State.OFFLINE)
-        return False
-
-    async def get(self, path: str) -> httpx.Response:
-        return await self.http.get(self._url + path, headers=self._headers)
-
-    async def _post(self, path: str, body: Mapping[str, Any], wait_s: float = 0.0) -> dict[str, Any]:
-        """
-        Raises:
-            httpx.HTTPError: no answer, or a refusal.
-        """
-        sent, timeout = {"client_uuid": self._me, **body}, wait_s + _ANSWERS_S
-        url = f"{self._url}/{path}"
-        answer = await self.http.post(url, json=sent, headers=self._headers, timeout=timeout)
-        if answer.is_error:
-            message = f"{path}: {answer.status_code} {answer.text:.300}"
-            raise httpx.HTTPStatusError(message, request=answer.request, response=answer)
-        found: dict[str, Any] = answer.json()
-        return found
-
-
 class Groups:
     """Has groups of episodes answer requests, and trains on their rewards."""
 
     def __init__(
-        self, swarm: SwarmCalls, reward: Reward, settings: ProxySettings, counts: Counter[str]
+        self,
+        swarm: AsyncSwarmClient,
+        http: httpx.AsyncClient,
+        reward: Reward,
+        settings: ProxySettings,
+        counts: Counter[str],
     ) -> None:
-        self._swarm, self._reward, self._settings, self._counts = swarm, reward, settings, counts
+        """
+        Args:
+            http: asks the episodes.
+        """
+        self._swarm, self._http, self._reward, self._settings = swarm, http, reward, settings
+        self._counts = counts
         self.means: deque[float] = deque(maxlen=_KEPT)
         """The mean reward of each group, of the last ones."""
         self._background: set[asyncio.Task[Any]] = set()
@@ -171,7 +127,7 @@ class Groups:
         finally:
             self.spawn(self.abort(left))
 
-    async def begin(self, kind: str, count: int) -> list[ProxyEpisode]:
+    async def begin(self, kind: str, count: int) -> list[OpenaiBaseUrlAndApiKey]:
         """One to `count` episodes. Requests for them are never broken off: one that is on its way to us
         would be held by nobody.
 
@@ -181,7 +137,7 @@ class Groups:
         until = time.monotonic() + self._settings.wait_seconds
         begun = await self._claim(kind, count, 0.0)
         while not begun:
-            if await self._swarm.is_offline():
+            if (await self._swarm.get_engine_status())[0] == State.OFFLINE:
                 raise NoAnswerError("no training runs on the swarm server")
             wait_s = min(_POLL_S, until - time.monotonic())
             if wait_s <= 0:
@@ -192,23 +148,22 @@ class Groups:
             begun += await self._claim(kind, count - len(begun), _PLACE_S)
         return begun
 
-    async def _claim(self, kind: str, count: int, wait_s: float) -> list[ProxyEpisode]:
-        """As many as there are."""
-        asking = (self._swarm.begin_episode(kind, wait_s) for _ in range(count))
-        found = await asyncio.gather(*asking, return_exceptions=True)
+    async def _claim(self, kind: str, count: int, wait_s: float) -> list[OpenaiBaseUrlAndApiKey]:
+        """As many as there are. They are this proxy's for as long as asking and comparing may take."""
+        held_s = 2 * self._settings.max_seconds + _ENDS_S
+        begin = partial(self._swarm.try_begin_episode, held_s, kind, wait_s=wait_s, patience_s=0.0)
+        found = await asyncio.gather(*(begin() for _ in range(count)), return_exceptions=True)
         errors = [each for each in found if isinstance(each, BaseException)]
         if errors and len(errors) == len(found):
             raise NoAnswerError(told(errors[0])) from errors[0]
-        return [each for each in found if isinstance(each, ProxyEpisode)]
+        return [each[1] for each in found if isinstance(each, tuple)]
 
     async def _ask_all(
-        self, episodes: Sequence[ProxyEpisode], path: str, body: Mapping[str, Any]
-    ) -> list[tuple[ProxyEpisode, httpx.Response | None]]:
+        self, episodes: Sequence[OpenaiBaseUrlAndApiKey], path: str, body: Mapping[str, Any]
+    ) -> list[tuple[OpenaiBaseUrlAndApiKey, httpx.Response | None]]:
         """What each episode answers within `max_seconds`."""
         asked = {name: body[name] for name in body if name not in ("model", "stream", "stream_options")}
-        asking = [
-            asyncio.create_task(self._swarm.http.post(**request_of(each, path, asked))) for each in episodes
-        ]
+        asking = [asyncio.create_task(self._http.post(**request_of(each, path, asked))) for each in episodes]
         try:
             await asyncio.wait(asking, timeout=self._settings.max_seconds)
         finally:
@@ -239,37 +194,31 @@ class Groups:
             _log.warning("a group is not trained on, for its reward failed: %s", told(error))
             return None
 
-    async def _end(self, episodes: Sequence[ProxyEpisode], rewards: Sequence[float]) -> None:
+    async def _end(self, episodes: Sequence[OpenaiBaseUrlAndApiKey], rewards: Sequence[float]) -> None:
         """Tell the training. What it does not take is given back, for a batch waits for all that is begun."""
         task_id = f"request-{uuid.uuid4()}"
-        ending = map(self._end_one, episodes, rewards, [task_id] * len(rewards))
+        ending = (
+            self._swarm.end_episode(task_id, each.episode_uuid, WorkflowOutput(reward))
+            for each, reward in zip(episodes, rewards, strict=True)
+        )
         ended = await asyncio.gather(*ending, return_exceptions=True)
-        failed = [error for error in ended if error is not None]
+        pairs = zip(episodes, ended, strict=True)
+        failed = [(each, error) for each, error in pairs if isinstance(error, BaseException)]
         if failed:
-            _log.warning("%d of %d rewards were not taken: %s", len(failed), len(ended), told(failed[0]))
-            pairs = zip(episodes, ended, strict=True)
-            await self.abort([each for each, error in pairs if error is not None])
+            _log.warning("%d of %d rewards were not taken: %s", len(failed), len(ended), told(failed[0][1]))
+            await self.abort([each for each, _ in failed])
         self._counts["rewards_not_taken"] += len(failed)
         self._counts["episodes_trained"] += len(ended) - len(failed)
         if len(failed) < len(ended):
             self._counts["trained"] += 1
             self.means.append(fmean(rewards))
 
-    async def _end_one(self, episode: ProxyEpisode, reward: float, task_id: str) -> None:
-        try:
-            await self._swarm.end_episode(episode, task_id, reward)
-        except httpx.HTTPError:  # sent again, it counts once
-            await self._swarm.end_episode(episode, task_id, reward)
-
-    async def abort(self, episodes: Sequence[ProxyEpisode]) -> None:
+    async def abort(self, episodes: Sequence[OpenaiBaseUrlAndApiKey]) -> None:
         """Give them back."""
-        aborting = map(self._swarm.abort_episode, episodes)
-        for error in await asyncio.gather(*aborting, return_exceptions=True):
-            if error is not None:
-                _log.warning("an episode could not be given back: %s", told(error))
+        await asyncio.gather(*(self._swarm.abort_episode(each.episode_uuid) for each in episodes))
 
 
-def request_of(episode: ProxyEpisode, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def request_of(episode: OpenaiBaseUrlAndApiKey, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of httpx that ask an episode."""
     headers = {"authorization": f"Bearer {episode.api_key}"}
     return {"url": episode.base_url + path.removeprefix("/v1"), "json": body, "headers": headers}
