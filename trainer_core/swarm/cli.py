@@ -39,6 +39,10 @@ Token = Annotated[
         help="What clients have to send; one is made where others than this machine can connect.",
     ),
 ]
+SwarmUrl = Annotated[str, typer.Option(envvar="AJET_SWARM_URL", help="Where the swarm server is.")]
+TokenOfServer = Annotated[
+    str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="What the swarm server asks for.")
+]
 Folder = Annotated[Path, typer.Option("--dir", help="Where the server keeps what it must not forget.")]
 
 
@@ -94,11 +98,9 @@ def run(
 @app.command(help="The same as overwatch.", name="top")
 @app.command(help="Show what a swarm server does, again and again; keys are at the bottom.")
 def overwatch(
-    swarm_url: Annotated[str, typer.Option(help="The server.")] = f"http://localhost:{PORT}",
+    swarm_url: SwarmUrl = f"http://localhost:{PORT}",
     refresh_interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")] = 2.0,
-    token: Annotated[
-        str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="What the server asks for.")
-    ] = None,
+    token: TokenOfServer = None,
     once: Annotated[bool, typer.Option("--once", help="Print what is now, and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same, as one JSON object.")] = False,
 ) -> None:
@@ -131,7 +133,7 @@ async def _watch(server: str, headers: dict[str, str], interval_s: float) -> Non
 
 @app.command(help="Answer an application's requests from a swarm server, and train on what its users ask.")
 def proxy(
-    swarm_url: Annotated[str, typer.Option(help="Where the swarm server is.")] = f"http://127.0.0.1:{PORT}",
+    swarm_url: SwarmUrl = f"http://localhost:{PORT}",
     port: Annotated[int, typer.Option(help="The port.")] = 8090,
     host: Host = "127.0.0.1",
     num_repeat: Annotated[int, typer.Option(min=1, help="Answers to a request that is trained on.")] = 8,
@@ -149,7 +151,7 @@ def proxy(
     wait_seconds: Annotated[
         float, typer.Option(min=0.0, help="The longest wait for a server that is not sampling.")
     ] = 60.0,
-    token: Annotated[str | None, typer.Option(envvar="AJET_SWARM_TOKEN", help="Of the swarm server.")] = None,
+    token: TokenOfServer = None,
     fallback_base_url: Annotated[
         str | None, typer.Option(help="Of an endpoint that answers where the swarm server cannot, with /v1.")
     ] = None,

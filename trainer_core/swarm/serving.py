@@ -99,14 +99,19 @@ async def run_clients(place: Place, conf: Path, commands: Sequence[str]) -> int:
             await asyncio.create_subprocess_shell(each, env=environment, process_group=0) for each in commands
         ]
         try:
+            failed: set[str] = set()
             while not ending.is_set() and server.book.state is not State.OFFLINE:
+                for command, client in zip(commands, clients, strict=True):
+                    if client.returncode and command not in failed:  # the others go on
+                        failed.add(command)
+                        told = f"error: the client `{command}` ended with exit status {client.returncode}"
+                        print(told, file=sys.stderr, flush=True)
                 if all(each.returncode is not None for each in clients):
                     break
                 console.show()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ending.wait(), _LOOKS_S)
         finally:
-            failed = [each for each in zip(commands, clients, strict=True) if each[1].returncode]
             await asyncio.gather(*map(_end, clients))
             detail = server.book.detail
             await server.engine.stop()
@@ -116,9 +121,6 @@ async def run_clients(place: Place, conf: Path, commands: Sequence[str]) -> int:
         if server.engine.outcome is Event.CRASHED:
             print(f"error: {detail}", file=sys.stderr, flush=True)
             return 1
-        for command, client in failed:
-            told = f"error: the client `{command}` ended with exit status {client.returncode}"
-            print(told, file=sys.stderr, flush=True)
         return 1 if failed else 0
 
 
