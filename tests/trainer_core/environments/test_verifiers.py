@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from trainer_core.environments.verifiers import VerifiersEnvironments
 from trainer_core.gateway import EpisodeRules, Gateway
 from trainer_core.types import DataError, Episode, Sampling, StopReason, Task, TrainingError
 
+ROOT = Path(__file__).parents[3]
 WORKFLOW = "trainer_core.environments.verifiers->PlayVerifiers"
 
 HEAD = """
@@ -306,6 +310,30 @@ def test_its_train_client_sees_the_tokens_that_are_recorded(v1: str, here: Path)
     assert [tuple(request.prompt_ids) for request in engine.requests] == [call[0] for call in calls]
     for (_, _, told), (_, _, logprobs) in zip(seen, calls, strict=True):
         assert told == pytest.approx(logprobs, abs=1e-6)
+
+
+def test_a_task_set_is_a_client_of_a_swarm(v1: str, here: Path) -> None:
+    """`blueprints/verifiers/swarm_client.py` trains a step of an unwarmed model."""
+    shutil.copytree(ROOT / "blueprints" / "verifiers", here, dirs_exist_ok=True)
+    config = (here / "config.yaml").read_text()
+    config = re.sub(r"\n    warmup: .*", "", config).replace("steps: 40", "steps: 1")
+    (here / "config.yaml").write_text(config)
+    (here / "environment").symlink_to(Path(v1).parents[1])
+    client = "environment/bin/python swarm_client.py"
+    command = [
+        sys.executable,
+        "-m",
+        "trainer_core.swarm.cli",
+        "run",
+        "--conf",
+        "config.yaml",
+        "--client",
+        client,
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (row,) = map(json.loads, (here / "launcher_record/verifiers/metrics.jsonl").read_text().splitlines())
+    assert row["workflow/is_a_place"] < 1.0 and row["critic/failed_episodes"] == 0
 
 
 def test_its_own_openenv_task_set_with_its_own_harness(v1: str, here: Path) -> None:
