@@ -99,7 +99,8 @@ class Load:
 
 def _learned(folder: Path) -> list[dict[str, Any]]:
     path = folder / "run" / "learned.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    whole = path.read_text().rpartition("\n")[0] if path.is_file() else ""
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 async def _learned_from(folder: Path, batches: int) -> None:
