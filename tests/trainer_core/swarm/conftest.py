@@ -57,19 +57,18 @@ class Swarm:
         transport = httpx.ASGITransport(self.server)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://swarm:10086")
         self._tasks: list[asyncio.Task[None]] = []
-        self._is_closed = False
+        self._is_closed, self.port = False, 0
 
-    async def listen(self, port: int = 0) -> int:
-        """Be served at a port, which is returned; with the training that an earlier one has started."""
+    async def listen(self, port: int = 0) -> None:
+        """Be served at a port, with the training that an earlier one has started."""
         await self.server.engine.reopen()
         place = socket.create_server(("127.0.0.1", port), backlog=256)
         plain: Any = {"interface": "asgi3", "lifespan": "off", "log_level": "warning", "access_log": False}
         self._uvicorn = uvicorn.Server(uvicorn.Config(self.server, timeout_graceful_shutdown=1, **plain))
         waits = self._uvicorn.serve([place]), self.server.watch()
         self._tasks = [asyncio.create_task(each) for each in waits]
-        port = int(place.getsockname()[1])
-        self.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False)
-        return port
+        self.port = int(place.getsockname()[1])
+        self.http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", verify=False)
 
     async def close(self, *, kill: bool = False) -> None:
         """End it and its training; `kill`: the training goes on."""
@@ -93,7 +92,7 @@ class Swarm:
         """Another one that finds its training, after this one was killed."""
         await self.close(kill=True)
         other = Swarm(self.folder, self.trainings)
-        await other.server.engine.reopen()
+        await (other.listen(self.port) if self.port else other.server.engine.reopen())
         return other
 
     async def post(self, path: str, status: int = 200, **body: Any) -> dict[str, Any]:
@@ -234,7 +233,8 @@ class RunningSwarm:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         swarm = Swarm(self.folder, token=self._token)
         self.server = swarm.server
-        self.port = await swarm.listen(self.port)
+        await swarm.listen(self.port)
+        self.port = swarm.port
         self._listens.set()
         await self._ending.wait()
         await swarm.close(kill=self._kill)
