@@ -45,7 +45,7 @@ async def swarm(
 class Relay:
     """Between a client and the server; it breaks the connection once, at a point of a request of a path."""
 
-    points = ("before the request", "in the request", "before the answer", "in the answer")
+    points = ("before the request", "in the request", "before the answer", "with the answer", "in the answer")
 
     def __init__(self, to_port: int, path: str, point: str) -> None:
         self._to_port, self._path, self.point = to_port, path, point
@@ -61,14 +61,15 @@ class Relay:
                 request, point = await _message(asked), ""
                 if self._path.encode() in request.partition(b"\r\n")[0]:
                     point, self.point = self.point, ""
-                for name, to, raw in (("request", asks, request), ("answer", answers, b"")):
-                    if point == f"before the {name}":
-                        raise EOFError
-                    part = raw or await _message(answered)
-                    to.write(part[:-5] if point == f"in the {name}" else part)
-                    await to.drain()
-                    if point == f"in the {name}":
-                        raise EOFError
+                if point != "before the request":
+                    asks.write(request[:-5] if point == "in the request" else request)
+                if point in self.points[:3]:
+                    break
+                answer = await _message(answered)
+                if point != "with the answer":
+                    answers.write(answer[:-5] if point == "in the answer" else answer)
+                if point:
+                    break
         asks.close()
         answers.close()
 
