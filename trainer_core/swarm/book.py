@@ -146,7 +146,7 @@ class Book:
         if event is Event.START:
             self.counts.clear()
             self.curve.clear()
-        if self.state in (State.OFFLINE, State.STOPPING):
+        if not self.state.is_running:
             self._forget()
 
     def told(self, detail: str) -> None:
@@ -226,7 +226,7 @@ class Book:
         Raises:
             RefusedError: no episode can be finished in this state.
         """
-        if self.state in (State.OFFLINE, State.BOOTING, State.STOPPING):
+        if not self.state.is_running or self.state is State.BOOTING:
             raise RefusedError(400, "not_rolling", f"no episode can be finished now. {_CAUSES[self.state]}")
 
     def end(self, claimed: Claimed, episode: Finished) -> None:

@@ -99,7 +99,7 @@ class Engine:
         Raises:
             RefusedError: there is no config, it cannot be started, or was stopped meanwhile.
         """
-        if self._book.state not in (State.OFFLINE, State.STOPPING):
+        if self._book.state.is_running:
             pid = self.training.launch.pid if self.training is not None else None
             return {"started": False, "pid": pid, "detail": f"it runs already: {self._book.state}"}
         if self._is_closing:
@@ -141,7 +141,7 @@ class Engine:
     async def stop(self) -> None:
         """End the training, with time to save a checkpoint, and forget the episodes that run."""
         self._starts += 1  # one that is under way comes to nothing
-        if self._book.state not in (State.OFFLINE, State.STOPPING):
+        if self._book.state.is_running:
             await self._over(Event.STOP, "stopped by a client")
         if self._ending is not None:
             await asyncio.wait({self._ending}, timeout=_ANSWERS_S)
@@ -347,7 +347,7 @@ class Engine:
         return tail_of(Path(self.experiment_dir, "console.log"), lines)
 
     def _must_be_offline(self, what: str) -> None:
-        if self._book.state not in (State.OFFLINE, State.STOPPING):
+        if self._book.state.is_running:
             message = f"{what} only while the engine is offline; it is {self._book.state}. Call stop_engine"
             raise RefusedError(400, "not_offline", message)
 

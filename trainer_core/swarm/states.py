@@ -25,6 +25,11 @@ class State(StrEnum):
     STOPPING = "ENGINE.STOPPING"
     """It was stopped, and saves a checkpoint before its process ends."""
 
+    @property
+    def is_running(self) -> bool:
+        """True if there is a training, or soon, that nobody has stopped."""
+        return self not in (State.OFFLINE, State.STOPPING)
+
 
 class Event(StrEnum):
     """What takes the engine from one state to another."""
@@ -42,7 +47,7 @@ class Event(StrEnum):
 
 
 _S, _E = State, Event
-_RUNNING = [state for state in State if state not in (_S.OFFLINE, _S.STOPPING)]
+_RUNNING = [state for state in State if state.is_running]
 TRANSITIONS: Mapping[tuple[State, Event], State] = MappingProxyType(
     {
         (_S.OFFLINE, _E.START): _S.BOOTING,
