@@ -1,9 +1,10 @@
-"""A training without a model, for measurements of the swarm server: it answers, records and "learns" at once.
+"""A training without a model, for tests and measurements of the swarm server.
 
     python benchmarks/_swarm_training.py --conf CONFIG
 
-Every batch that it learns from is written to `learned.jsonl` in the training's folder; with every fifth it
-"saves a checkpoint", and goes on from the last when it is started again.
+It answers, records and "learns" at once. Every batch that it learns from is written to
+`learned.jsonl` in the training's folder; with every fifth it "saves a checkpoint", and goes on from the last
+when it is started again. Without a folder it does what a test says, in the test's event loop.
 """
 
 from __future__ import annotations
@@ -11,121 +12,148 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import orjson
-import uvicorn
+import yaml
 
-from trainer_core.config.load import load_config
-from trainer_core.records.payload import pack, unpack
 from trainer_core.swarm.ledger import read_batch
-from trainer_core.swarm.training import SOCKET
-from trainer_core.types import Call, Episode, Task
 
 _EVERY = 5
 _ORPHAN_S = 60.0
+_WAIT_S = 0.5
+"""Of a phase: short, so that servers often see the same one again."""
 
 
 class FakeTraining:
-    """Plays the part of `trainer_core.swarm.gate`."""
+    """Plays the part of `trainer_core.swarm.gate`, at a Unix socket."""
 
-    def __init__(self, folder: Path, steps: int | None) -> None:
+    def __init__(self, folder: Path | None = None, steps: int | None = None) -> None:
         self._folder, self._steps = folder, steps
-        self._saved_at = folder / "saved_step"
-        self.saved = int(self._saved_at.read_text()) if self._saved_at.is_file() else 0
-        self.number, self.name, self.step = 0, "collecting", self.saved + 1
+        self.asked: list[tuple[str, Any]] = []
+        """Path and body of what it was asked, but for its phase; a call's body has the episode's `name`."""
+        self.holds: dict[str, asyncio.Event] = {}
+        """Requests of these paths wait for the event before they are looked at."""
+        self.answers = True
+        """False: it hangs up on all that asks."""
+        self.asked_at = time.monotonic()
+        self.is_done = asyncio.Event()
+        self._calls: Counter[str] = Counter()
+        self._closed: dict[str, tuple[bytes, int]] = {}
+        self._writers: set[asyncio.StreamWriter] = set()
         self._changed = asyncio.Condition()
-        self._calls: dict[str, int] = {}
-        self.asked_at = time.monotonic()
+        self._phase: dict[str, Any] = {"number": 0, "name": "booting", "step": 0, "saved": 0}
 
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        self.asked_at = time.monotonic()
-        raw = b""
-        while (message := await receive())["type"] == "http.request":
-            raw += message.get("body", b"")
-            if not message.get("more_body"):
-                break
-        path, headers = scope["path"], dict(scope["headers"])
-        body = orjson.loads(raw) if raw else {}
-        answer, more = await self._answer(path, body, headers)
-        sent = answer if isinstance(answer, bytes) else orjson.dumps(answer)
-        told = [(b"content-length", str(len(sent)).encode()), *more]
-        await send({"type": "http.response.start", "status": 200, "headers": told})
-        await send({"type": "http.response.body", "body": sent})
+    async def listen(self, path: str) -> None:
+        """Be there to be asked, and begin if nobody else says when."""
+        self._server = await asyncio.start_unix_server(self._serve, path)
+        if self._folder is not None:
+            saved_at = self._folder / "saved_step"
+            saved = int(saved_at.read_text()) if saved_at.is_file() else 0
+            await self.goes_on("collecting", saved + 1, saved)
 
-    async def _answer(self, path: str, body: Any, headers: dict[bytes, bytes]) -> tuple[Any, list[Any]]:
-        if path == "/swarm/phase":
-            async with self._changed:
-                change = self._changed.wait_for(lambda: self.number != body["seen"])
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(change, 30)
-                told = {"number": self.number, "name": self.name, "step": self.step, "saved": self.saved}
-            return told, []
-        if path == "/swarm/batch":
-            if body["step"] == self.step and self.name == "collecting":
-                asyncio.get_running_loop().create_task(self._learn(body))
-            return {}, []
-        if path == "/swarm/close":
-            calls = tuple(Call((1,), (2,), (-0.5,)) for _ in range(self._calls.pop(body["name"], 0)))
-            task = Task(body["task_id"], **body["task"])
-            output = body["output"]
-            episode = Episode(task, 0, calls, reward=output["reward"], metadata={"name": body["name"]})
-            return pack([episode]), [(b"x-ajet-calls", str(len(calls)).encode())]
-        if path == "/swarm/drop":
-            self._calls.pop(body["name"], None)
-            return {}, []
-        name = headers[b"authorization"].decode().removeprefix("Bearer ")
-        self._calls[name] = self._calls.get(name, 0) + 1
-        return {"choices": [{"message": {"role": "assistant", "content": "ok"}}]}, [
-            (b"content-type", b"application/json")
-        ]
+    def hangs_up(self) -> None:
+        """Nobody is here any more."""
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
 
-    async def _learn(self, body: Any) -> None:
-        await self._go_on("adv", self.step)
-        handed = await asyncio.to_thread(read_batch, Path(body["ledger"]), body["run"], body["step"])
-        episodes = [episode for payload in handed.training for episode in unpack(payload)]
-        learned = [[one.metadata["name"].partition("/")[2], one.reward] for one in episodes]
-        with (self._folder / "learned.jsonl").open("a") as file:
-            file.write(json.dumps({"pid": os.getpid(), "step": self.step, "learned": learned}) + "\n")
-        if self.step % _EVERY == 0:
-            draft = self._saved_at.with_suffix(".draft")
-            draft.write_text(str(self.step))
-            draft.rename(self._saved_at)
-            self.saved = self.step
-        if self.step == self._steps:
-            os.kill(os.getpid(), signal.SIGTERM)
-        else:
-            await self._go_on("collecting", self.step + 1)
-
-    async def _go_on(self, name: str, step: int) -> None:
+    async def goes_on(self, name: str, step: int, saved: int = 0) -> None:
+        """Begin a phase."""
         async with self._changed:
-            self.number, self.name, self.step = self.number + 1, name, step
+            number = self._phase["number"] + 1
+            self._phase = {"number": number, "name": name, "step": step, "saved": saved}
             self._changed.notify_all()
 
+    async def was_asked(self, path: str) -> Any:
+        """The body of the last request to a path, once there is one."""
 
-class _Server(uvicorn.Server):
-    """Ends without a server of its own that asks it."""
+        def bodies() -> list[Any]:
+            return [body for asked, body in self.asked if asked == path]
 
-    async def on_tick(self, counter: int) -> bool:
-        idle_s = time.monotonic() - self.config.app.asked_at  # type: ignore[union-attr]
-        return idle_s > _ORPHAN_S or await super().on_tick(counter)
+        async with self._changed:
+            await self._changed.wait_for(bodies)
+            return bodies()[-1]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        with suppress(OSError, EOFError):
+            while True:
+                first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+                raw = await reader.readexactly(int(headers.get("content-length", 0)))
+                name = headers.get("authorization", "").removeprefix("Bearer ")
+                answer, calls = await self._answer(first.split()[1], json.loads(raw or b"{}"), name)
+                if not self.answers:
+                    break
+                head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-ajet-calls: {calls}\r\n"
+                writer.write(f"{head}content-length: {len(answer)}\r\n\r\n".encode() + answer)
+        self._writers.discard(writer)
+        writer.close()
+
+    async def _answer(self, path: str, body: Any, caller: str) -> tuple[bytes, int]:
+        self.asked_at = time.monotonic()
+        if path == "/swarm/phase":
+            async with self._changed:
+                change = self._changed.wait_for(lambda: self._phase["number"] != body["seen"])
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(change, _WAIT_S)
+                return json.dumps(self._phase).encode(), 0
+        async with self._changed:
+            self.asked.append((path, body | {"name": caller} if caller else body))
+            self._changed.notify_all()
+        if path in self.holds:
+            await self.holds[path].wait()
+        if not self.answers:
+            return b"", 0
+        if path == "/swarm/batch" and self._folder is not None:
+            if (self._phase["name"], self._phase["step"]) == ("collecting", body["step"]):
+                self._learning = asyncio.create_task(self._learn(self._folder, **body))
+        elif path == "/swarm/close":
+            if (name := body["name"]) not in self._closed:
+                self._closed[name] = json.dumps(body).encode(), self._calls.pop(name, 0)
+            return self._closed[name]
+        elif path == "/swarm/drop":
+            self._calls.pop(body["name"], None)
+        elif caller:
+            self._calls[caller] += 1
+            message = {"role": "assistant", "content": "answer"}
+            return json.dumps({"choices": [{"index": 0, "message": message}]}).encode(), 0
+        return b"{}", 0
+
+    async def _learn(self, folder: Path, ledger: str, run: str, step: int) -> None:
+        saved: int = self._phase["saved"]
+        await self.goes_on("adv", step, saved)
+        handed = await asyncio.to_thread(read_batch, Path(ledger), run, step)
+        ends = [json.loads(payload) for payload in handed.training]
+        learned = [[end["name"].partition("/")[2], end["output"]["reward"]] for end in ends]
+        line = json.dumps({"pid": os.getpid(), "step": step, "learned": learned}) + "\n"
+        with (folder / "learned.jsonl").open("ab", buffering=0) as file:
+            file.write(line.encode())
+        if step % _EVERY == 0:
+            draft = folder / "saved_step.draft"
+            draft.write_text(str(step))
+            draft.rename(folder / "saved_step")
+            saved = step
+        if step == self._steps:
+            self.is_done.set()
+        else:
+            await self.goes_on("collecting", step + 1, saved)
 
 
-def main() -> None:
-    config = load_config(Path(sys.argv[2]), now=datetime.now()).config.ajet
-    steps = config.trainer_common.total_training_steps
-    app, socket = FakeTraining(Path(config.experiment_dir), steps), os.environ[SOCKET]
-    plain: Any = {"interface": "asgi3", "lifespan": "off", "log_level": "error", "access_log": False}
-    server = _Server(uvicorn.Config(app, uds=socket, timeout_graceful_shutdown=1, **plain))
-    server.run()
+async def _train(ajet: dict[str, Any]) -> None:
+    steps = ajet["trainer_common"]["total_training_steps"]
+    training = FakeTraining(Path(ajet["experiment_dir"]), steps)
+    await training.listen(os.environ["AJET_SWARM_SOCKET"])
+    while time.monotonic() - training.asked_at < _ORPHAN_S and not training.is_done.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(training.is_done.wait(), 1.0)
     print("[ajet] done", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(_train(yaml.load(Path(sys.argv[2]).read_text(), yaml.CSafeLoader)["ajet"]))

@@ -6,7 +6,8 @@ The server runs as it is, in a process of its own, with a training without a mod
 claims an episode and ends it, over a connection of its own; no call of the model is made, so every pair costs
 two requests and one row on the disk. A window of some thousand pairs is timed once so many episodes are
 finished in the batch under way. Beside it, in the same run: the same requests to the bare HTTP server, which
-answers without doing anything (what HTTP and the load itself cost).
+answers without doing anything (what HTTP and the load itself cost), and to one that keeps so many episodes as
+AgentJet does (`_swarm_peer.py`), which writes nothing to a disk.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from typing import Any
 import psutil
 
 _SERVER = str(Path(__file__).with_name("_swarm_server.py"))
+_PEER = str(Path(__file__).with_name("_swarm_peer.py"))
+_PEER_SIZES = 128, 4_096
 _WINDOW = 2_000
 _KILLS = 5
 CONFIG = """
@@ -39,16 +42,6 @@ ajet:
   data: {{train_batch_size: {tasks}}}
   rollout: {{num_repeat: 8, max_env_worker: 100000}}
   swarm_mode_sample_collection_max_cached_episodes: 10000000
-"""
-_BARE = """
-import uvicorn
-async def app(scope, receive, send):
-    await receive()
-    body = b'{"success": true, "episode_uuid": "x", "fail_cause": ""}'
-    headers = [(b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-uvicorn.run(app, port=PORT, interface="asgi3", lifespan="off", access_log=False, log_level="error")
 """
 
 
@@ -200,20 +193,28 @@ def _told(name: str, seconds: list[float]) -> str:
     return f"{name} p50 {cuts[49] * 1e3:6.1f} ms  p99 {cuts[98] * 1e3:6.1f} ms"
 
 
-def _start_bare(port: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", _BARE.replace("PORT", str(port))])
+def _start_peer(port: int, episodes: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, _PEER, str(port), str(episodes)])
 
 
-async def _measure(clients: int, sizes: list[int], wake_count: int) -> None:
+async def _measure_peer(clients: int, episodes: int) -> None:
     port = free_port()
-    bare = _start_bare(port)
+    peer = _start_peer(port, episodes)
     connection = Connection(port)
     await until(lambda: _answers(connection))
     begun = time.perf_counter()
     seconds = await pairs(port, clients, _WINDOW)
     rate = _WINDOW / (time.perf_counter() - begun)
-    print(f"bare HTTP server       {rate:8.0f} pairs/s   {_told('request', seconds['claim'])}", flush=True)
-    bare.terminate()
+    name = f"{episodes:8,} in AgentJet's way" if episodes else "    bare HTTP server"
+    told = "   ".join(_told(what, each) for what, each in seconds.items())
+    print(f"{name:25} {rate:8.0f} pairs/s   {told}", flush=True)
+    peer.send_signal(signal.SIGINT)  # which its manager is told of too
+    peer.wait()
+
+
+async def _measure(clients: int, sizes: list[int], wake_count: int) -> None:
+    for episodes in (0, *_PEER_SIZES):
+        await _measure_peer(clients, episodes)
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
         server = start_server(folder, port)
@@ -228,7 +229,7 @@ async def _measure(clients: int, sizes: list[int], wake_count: int) -> None:
             spent, used = time.perf_counter() - begun, sum(process.cpu_times()[:2]) - cpu
             done += _WINDOW
             told = "   ".join(_told(name, each) for name, each in seconds.items())
-            line = f"{size:8,} finished before {_WINDOW / spent:8.0f} pairs/s"
+            line = f"{size:8,} finished before  {_WINDOW / spent:8.0f} pairs/s"
             print(f"{line}   {told}   server's CPU {used / _WINDOW * 1e3:.2f} ms a pair", flush=True)
         again = []
         for _ in range(_KILLS):

@@ -22,12 +22,15 @@ Late = Literal["drain", "keep", "refuse"]
 batch, or they are taken away."""
 _ACTIVE_S = 600.0
 """A client counts as active for so long after it has ended an episode."""
+_PATIENCE_S = 10.0
+"""A complete batch waits so long at least for an episode that is silent."""
 _CAUSES = {
     State.OFFLINE: "Engine not ready: it is offline. Call sync_train_config, then start_engine.",
     State.BOOTING: "Engine not ready: it is booting. Try again soon.",
     State.ROLLING_POST: "Engine is in post-rolling phase: the batch is complete. Try again soon.",
     State.WEIGHT_SYNCING: "Engine is syncing weights. Try again soon.",
     State.WEIGHT_EXPORTING: "Engine is syncing weights: it writes a checkpoint. Try again soon.",
+    State.STOPPING: "Engine not ready: it was stopped, and its training saves a checkpoint.",
 }
 NO_PLACE = "No available episodes to claim. Try again soon."
 """AgentJet's clients look for some of these words."""
@@ -121,6 +124,8 @@ class Book:
         self.curve: list[tuple[int, float]] = []
         """(step, mean reward) of the batches so far."""
         self._complete = self._uneven = 0
+        self._took_s = 0.0
+        """What it took to complete the batch."""
         self._enders: dict[str, float] = {}
         self._agreed: set[str] = set()
         self._deadlines: list[tuple[float, str]] = []
@@ -133,12 +138,15 @@ class Book:
         Raises:
             ValueError: it cannot happen now.
         """
-        self.state, self.since = follow(self.state, event), self._clock()
+        now = self._clock()
+        if event is Event.ENOUGH:
+            self._took_s = now - self.since
+        self.state, self.since = follow(self.state, event), now
         self.told(detail)
         if event is Event.START:
             self.counts.clear()
             self.curve.clear()
-        if self.state is State.OFFLINE:
+        if not self.state.is_running:
             self._forget()
 
     def told(self, detail: str) -> None:
@@ -218,8 +226,7 @@ class Book:
         Raises:
             RefusedError: no episode can be finished in this state.
         """
-        keeps = self.rules.late == "keep" and self.state in (State.WEIGHT_SYNCING, State.WEIGHT_EXPORTING)
-        if self.state not in (State.ROLLING, State.ROLLING_POST) and not keeps:
+        if not self.state.is_running or self.state is State.BOOTING:
             raise RefusedError(400, "not_rolling", f"no episode can be finished now. {_CAUSES[self.state]}")
 
     def end(self, claimed: Claimed, episode: Finished) -> None:
@@ -299,6 +306,18 @@ class Book:
             return bool(self._agreed) and active <= self._agreed
         is_uneven = rules.method == "rollout_until_finish_enough_non_dummy_tasks"
         return (self._uneven if is_uneven else self._complete) >= tasks
+
+    def awaited(self) -> list[Claimed]:
+        """The episodes that a complete batch waits for: not those that are silent for longer than the batch
+        has taken, which are taken into the next one."""
+        if self.rules.late == "keep":
+            return []
+        since = self._clock() - max(_PATIENCE_S, self._took_s)
+        return [
+            one
+            for one in self.claims.values()
+            if one.in_flight or one.ending is not None or one.active_at > since
+        ]
 
     def uuids(self) -> list[str]:
         """The episodes of the batch."""

@@ -31,8 +31,8 @@ from trainer_core.types import TrainingError
 _log = logging.getLogger(__name__)
 _GRACE_S = 600.0
 """A training that is told to end finishes its phase and saves a checkpoint."""
-_STOPS_S = 30.0
-"""So long `stop_engine` waits for that; the next start waits for all of it."""
+_ANSWERS_S = 30.0
+"""So long `stop_engine` waits for that, and `start_engine` for a training to be there, before they answer."""
 _AGAIN_S = 1.0
 _LOOKS_S = 0.05
 T = TypeVar("T")
@@ -54,6 +54,7 @@ class Engine:
         self._following: asyncio.Task[None] | None = None
         self._sealing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[int] | None = None
         self._delivered = self._saved = self._starts = 0
         self._is_closing = False
 
@@ -93,25 +94,35 @@ class Engine:
         }
 
     async def start(self) -> dict[str, Any]:
-        """Start the training, unless it runs; says what it did.
+        """Start the training, unless it runs, once the one before has ended; says what it did.
 
         Raises:
-            RefusedError: there is no config.
+            RefusedError: there is no config, it cannot be started, or was stopped meanwhile.
         """
-        if self._book.state is not State.OFFLINE:
+        if self._book.state.is_running:
             pid = self.training.launch.pid if self.training is not None else None
             return {"started": False, "pid": pid, "detail": f"it runs already: {self._book.state}"}
         if self._is_closing:
             raise RefusedError(503, "server_ends", "the swarm server ends")
         if not self._config.is_file():
             raise RefusedError(400, "no_config", "there is no config yet: send one with sync_train_config")
-        self._book.happened(Event.START)
+        waits = "it waits until the training before has saved its checkpoint"
+        self._book.happened(Event.START, waits if self._book.state is State.STOPPING else "")
         self._changed()
-        self._starts = number = self._starts + 1
+        self._starts += 1
+        starting = asyncio.create_task(self._launch(self._starts, self._starting))
+        starting.add_done_callback(lambda task: task.cancelled() or task.exception())  # the state says it too
+        self._starting = starting
+        if not (await asyncio.wait({starting}, timeout=_ANSWERS_S))[0]:
+            return {"started": True, "pid": None, "detail": self._book.detail}
+        return {"started": True, "pid": starting.result(), "detail": "the training has been started"}
+
+    async def _launch(self, number: int, stopped: asyncio.Task[int] | None) -> int:
         try:
-            if self._ending is not None:
-                await asyncio.shield(self._ending)
+            if under_way := {task for task in (stopped, self._ending) if task is not None}:
+                await asyncio.wait(under_way)
             self._must_be_number(number)
+            self._book.told("")
             ajet = self._read_config()
             self.run = _run_of(Path(self.experiment_dir))
             console = Path(self.experiment_dir, "console.log")
@@ -125,15 +136,15 @@ class Engine:
             self._must_be_number(number)
             await self._over(Event.CRASHED, f"the training could not be started: {error}")
             raise RefusedError(500, "not_started", f"the training could not be started: {error}") from error
-        return {"started": True, "pid": launched.pid, "detail": "the training has been started"}
+        return launched.pid
 
     async def stop(self) -> None:
         """End the training, with time to save a checkpoint, and forget the episodes that run."""
         self._starts += 1  # one that is under way comes to nothing
-        if self._book.state is not State.OFFLINE:
+        if self._book.state.is_running:
             await self._over(Event.STOP, "stopped by a client")
         if self._ending is not None:
-            await asyncio.wait({self._ending}, timeout=_STOPS_S)
+            await asyncio.wait({self._ending}, timeout=_ANSWERS_S)
 
     def _must_be_number(self, number: int) -> None:
         if number != self._starts:
@@ -165,8 +176,8 @@ class Engine:
         """The server ends, and the training with it."""
         self._is_closing = True
         await self.stop()
-        if self._ending is not None:
-            await asyncio.shield(self._ending)
+        if under_way := {task for task in (self._starting, self._ending) if task is not None}:
+            await asyncio.wait(under_way)
 
     # --- what the training does -----------------------------------------------------------------------
 
@@ -235,8 +246,13 @@ class Engine:
             if book.rules.late == "refuse":
                 for claimed in [one for one in book.claims.values() if one.ending is None]:
                     book.abort(claimed, "late")
-        is_drained = not book.claims or book.rules.late == "keep"
-        if book.state is State.ROLLING_POST and is_drained and self._sealing is None:
+        if book.state is not State.ROLLING_POST or self._sealing is not None:
+            return
+        if awaited := book.awaited():
+            waits = f"the batch is complete, and waits for {len(awaited)} episodes that run"
+            if waits != book.detail:
+                book.told(waits)
+        else:
             self._sealing = asyncio.create_task(self._seal())
 
     async def _seal(self) -> None:
@@ -281,16 +297,23 @@ class Engine:
         training, self.training, self.outcome = self.training, None, event
         self._book.happened(event, detail)
         self._changed()
-        self._ending = asyncio.create_task(self._end(training))
+        self._ending = asyncio.create_task(self._end(training, self._ending))
         if event is not Event.STOP:
             await self._ending
 
-    async def _end(self, training: Training | None) -> None:
-        if training is not None:
-            await training.stop(_GRACE_S)
-            await training.close()
-        with suppress(sqlite3.Error):
-            await self._ledger.do(rows.note("training", None))
+    async def _end(self, training: Training | None, before: asyncio.Task[None] | None) -> None:
+        try:
+            if before is not None:
+                await before
+            if training is not None:
+                await training.stop(_GRACE_S)
+                await training.close()
+            with suppress(sqlite3.Error):
+                await self._ledger.do(rows.note("training", None))
+        finally:
+            if self._book.state is State.STOPPING:
+                self._book.happened(Event.GONE, "stopped by a client")
+                self._changed()
 
     # --- what others ask ------------------------------------------------------------------------------
 
@@ -324,7 +347,7 @@ class Engine:
         return tail_of(Path(self.experiment_dir, "console.log"), lines)
 
     def _must_be_offline(self, what: str) -> None:
-        if self._book.state is not State.OFFLINE:
+        if self._book.state.is_running:
             message = f"{what} only while the engine is offline; it is {self._book.state}. Call stop_engine"
             raise RefusedError(400, "not_offline", message)
 

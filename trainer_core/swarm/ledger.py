@@ -13,6 +13,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -120,12 +121,15 @@ class Ledger:
 
     def _commit(self, works: list[Work[Any]]) -> tuple[list[Any], Exception | None]:
         try:
+            if self._database.in_transaction:  # the disk did not even let it be taken back
+                self._database.execute("ROLLBACK")
             self._database.execute("BEGIN IMMEDIATE")
             results = [work(self._database) for work in works]
             self._database.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whoever waits is told; the thread goes on
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+            with suppress(sqlite3.Error):
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
             return [], error
         return results, None
 

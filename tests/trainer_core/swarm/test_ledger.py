@@ -81,3 +81,25 @@ def test_a_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         Ledger(tmp_path / "swarm.sqlite")
     with pytest.raises(TrainingError, match="cannot keep its records"):
         Ledger(tmp_path / "swarm.sqlite" / "below" / "a file")
+
+
+async def test_a_disk_that_does_not_even_take_a_change_back_ends_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "swarm.sqlite")
+    real, failures = ledger._database, ["COMMIT", "ROLLBACK"]
+
+    def execute(statement: str, *values: object) -> sqlite3.Cursor:
+        if failures and statement == failures[0]:
+            raise sqlite3.OperationalError(f"disk I/O error in {failures.pop(0)}")
+        return real.execute(statement, *values)
+
+    class Failing:
+        in_transaction = property(lambda self: real.in_transaction)
+
+    ledger._database = Failing()  # type: ignore[assignment]
+    ledger._database.execute, ledger._database.close = execute, real.close  # type: ignore[method-assign]
+    with pytest.raises(sqlite3.OperationalError, match="in COMMIT"):
+        await ledger.do(rows.add(ONE))
+    assert not failures and await ledger.do(rows.known("one")) is None
+    await ledger.do(rows.add(ONE))
+    assert await ledger.do(rows.known("one")) is not None
+    ledger.close()

@@ -1,165 +1,26 @@
-"""The server, request by request, with a training that this file plays."""
+"""The server, request by request, with a training that the test leads."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 
-from trainer_core.gateway.exchange import Exchange
-from trainer_core.records.payload import pack, unpack
+from tests.trainer_core.swarm.conftest import CONFIG, LedTraining, Swarm
 from trainer_core.swarm import engine as engine_module
 from trainer_core.swarm import ledger as rows
-from trainer_core.swarm.ledger import Ledger, read_batch
-from trainer_core.swarm.server import SwarmServer
+from trainer_core.swarm.ledger import read_batch
 from trainer_core.swarm.training import Launch
-from trainer_core.types import Call, Episode, Task
-
-CONFIG = """
-ajet:
-  experiment_name: swarm
-  experiment_dir: {folder}/run
-  model: {{path: tiny}}
-  data: {{train_batch_size: {tasks}}}
-  rollout: {{num_repeat: 2, max_env_worker: 4}}
-  swarm_mode_late_episodes: {late}
-"""
-
-
-class PlayedTraining:
-    """In the place of `Training`: does what the test says."""
-
-    last: PlayedTraining
-
-    def __init__(self, launched: Launch) -> None:
-        self.launch = SimpleNamespace(**vars(launched), is_alive=True)
-        self.asked: list[tuple[str, Mapping[str, Any]]] = []
-        self.is_dead, self.answers = False, True
-        self._number, self._phase = 0, {"name": "booting", "step": 0, "saved": 0}
-        self._changed = asyncio.Condition()
-        PlayedTraining.last = self
-
-    async def goes_on(self, name: str, step: int, saved: int = 0) -> None:
-        async with self._changed:
-            self._number += 1
-            self._phase = {"name": name, "step": step, "saved": saved}
-            self._changed.notify_all()
-
-    async def dies(self) -> None:
-        async with self._changed:
-            self.is_dead = True
-            self._changed.notify_all()
-
-    async def phase(self, seen: int) -> dict[str, Any] | None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._number != seen or self.is_dead)
-            return None if self.is_dead else {"number": self._number, **self._phase}
-
-    async def ask(self, path: str, body: Mapping[str, Any]) -> httpx.Response:
-        if not self.answers:
-            raise httpx.ConnectError("no answer")
-        self.asked.append((path, body))
-        if path != "close":
-            return httpx.Response(200, json={})
-        output, task = body["output"], Task(body["task_id"], **body["task"])
-        episode = Episode(task, 0, (Call((1,), (2,), (-0.5,)),), reward=output["reward"])
-        return httpx.Response(200, content=pack([episode]), headers={"x-ajet-calls": "1"})
-
-    @asynccontextmanager
-    async def call(self, method: str, path: str, name: str, asked: Exchange) -> AsyncIterator[httpx.Response]:
-        self.asked.append((path, {"name": name, "body": asked.raw}))
-        yield httpx.Response(200, json={"path": path}, request=httpx.Request(method, "http://gate"))
-
-    async def stop(self, grace_s: float) -> None:
-        self.is_dead = True
-
-    async def close(self) -> None:
-        pass
-
-    def exit_status(self) -> int:
-        return 1
-
-    def last_words(self) -> str:
-        return "error: no memory left"
-
-
-class Swarm:
-    """A server and one who asks it."""
-
-    def __init__(self, folder: Path, token: str | None = None) -> None:
-        self.folder = folder
-        self.ledger = Ledger(folder / "swarm.sqlite")
-        self.server = SwarmServer(self.ledger, folder, secret=b"s" * 32, token=token)
-        transport = httpx.ASGITransport(self.server)
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://swarm:10086")
-
-    async def post(self, path: str, status: int = 200, **body: Any) -> dict[str, Any]:
-        answer = await self.http.post(path, json=body)
-        assert answer.status_code == status, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    async def status(self, **query: Any) -> dict[str, Any]:
-        found: dict[str, Any] = (await self.http.get("/get_engine_status", params=query)).json()
-        return found
-
-    async def until(self, state: str) -> dict[str, Any]:
-        found = await self.status()
-        while found["engine_status"] != f"ENGINE.{state}":
-            found = await self.status(wait_s=5, seen=found["number"])
-        return found
-
-    async def roll(self, step: int = 1, tasks: int = 2, late: str = "drain") -> PlayedTraining:
-        config = CONFIG.format(folder=self.folder, tasks=tasks, late=late)
-        await self.post("/sync_train_config", yaml_as_string=config)
-        await self.post("/start_engine")
-        await PlayedTraining.last.goes_on("collecting", step)
-        await self.until("ROLLING")
-        return PlayedTraining.last
-
-    async def claim(self, client: str = "a", **more: Any) -> dict[str, Any]:
-        return await self.post("/claim_episode", client_uuid=client, **more)
-
-    async def call(self, claimed: dict[str, Any], status: int = 200) -> None:
-        key = {"authorization": f"Bearer {claimed['openai_api_key']}"}
-        url = f"{claimed['openai_base_url']}/chat/completions"
-        answer = await self.http.post(url, json={"messages": []}, headers=key)
-        assert answer.status_code == status, answer.text
-
-    async def end(self, claimed: dict[str, Any], status: int = 200, **more: Any) -> dict[str, Any]:
-        body = {"client_uuid": claimed["client_uuid"], "episode_uuid": claimed["episode_uuid"]}
-        output = {"reward": more.pop("reward", 1.0), "metadata": {}}
-        return await self.post(
-            "/end_episode", status, **body | {"task_id": "t", "workflow_output": output} | more
-        )
-
-    async def play(self, task: str, reward: float = 1.0, **more: Any) -> dict[str, Any]:
-        claimed = await self.claim(**more)
-        await self.call(claimed)
-        return await self.end(claimed, task_id=task, reward=reward)
-
-    async def close(self) -> None:
-        await self.server.engine.close()
-        await self.http.aclose()
-        self.ledger.close()
 
 
 @pytest.fixture
-async def swarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Swarm]:
-    def launch(folder: Path, config: Path, console: Path, run: str) -> Launch:
-        return Launch(4242, str(tmp_path / "place"), str(console), run)
-
-    monkeypatch.setattr(engine_module, "launch", launch)
-    monkeypatch.setattr(engine_module, "Training", PlayedTraining)
-    made = Swarm(tmp_path)
+async def swarm(tmp_path: Path, trainings: list[LedTraining]) -> AsyncIterator[Swarm]:
+    made = Swarm(tmp_path, trainings)
     yield made
     await made.close()
 
@@ -171,19 +32,17 @@ async def test_a_batch_from_the_config_to_the_next_step(swarm: Swarm) -> None:
         answer = await swarm.play(task, reward=float(task == "A"))
         assert answer == {"success": True, "weight_version": 0, "recorded_calls": 1}
     await swarm.until("WEIGHT_SYNCING")
-    path, body = training.asked[-1]
-    assert (path, body["step"]) == ("batch", 1)
-    handed = read_batch(Path(body["ledger"]), body["run"], 1).training
-    episodes = [unpack(each)[0] for each in handed]
-    assert [(each.task.task_id, each.reward) for each in episodes] == [
-        ("A", 1.0), ("B", 0.0), ("A", 1.0), ("B", 0.0)
-    ]  # fmt: skip
+    body = await training.was_asked("/swarm/batch")
+    assert body["step"] == 1
+    handed = map(json.loads, read_batch(Path(body["ledger"]), body["run"], 1).training)
+    ends = [(each["task_id"], each["output"]["reward"]) for each in handed]
+    assert ends == [("A", 1.0), ("B", 0.0), ("A", 1.0), ("B", 0.0)]
     await training.goes_on("save_checkpoint", 1)
     await swarm.until("WEIGHT_EXPORTING")
     await training.goes_on("collecting", 2, saved=1)
     status = await swarm.until("ROLLING")
     assert status["global_step"] == 1
-    pool = (await swarm.http.get("/get_current_batch_rollout_pool_information")).json()
+    pool = await swarm.pool()
     assert pool["completed_episodes"] == 0 and pool["reward_curve"] == [[1, 0.5]]
 
 
@@ -198,7 +57,7 @@ async def test_claims_say_why_they_fail_in_words_that_clients_look_for(swarm: Sw
         await swarm.end(claimed)
     assert (await swarm.until("ROLLING_POST")) and "post-rolling phase" in (await swarm.claim())["fail_cause"]
     await swarm.post("/abort_episode", client_uuid="a", episode_uuid=claims[2]["episode_uuid"])
-    assert training.asked[-1][0] != "batch", "one episode still runs"
+    assert training.asked[-1][0] != "/swarm/batch", "one episode still runs"
     await swarm.call(claims[3])
     await swarm.end(claims[3])
     await swarm.until("WEIGHT_SYNCING")
@@ -265,11 +124,11 @@ async def test_nothing_but_the_models_own_paths_is_passed_on(swarm: Swarm, metho
 
 
 async def test_a_base_url_that_has_v1_twice_is_understood(swarm: Swarm) -> None:
-    await swarm.roll()
+    training = await swarm.roll()
     claimed = await swarm.claim()
     key = {"x-api-key": claimed["openai_api_key"]}
-    answer = await swarm.http.post(f"{claimed['openai_base_url']}/v1/messages", json={}, headers=key)
-    assert answer.json() == {"path": "/v1/messages"}
+    await swarm.http.post(f"{claimed['openai_base_url']}/v1/messages", json={}, headers=key)
+    assert training.asked[-1][0] == "/v1/messages"
     assert (await swarm.end(claimed))["recorded_calls"] == 1
 
 
@@ -279,8 +138,7 @@ async def test_a_web_page_commands_nothing(swarm: Swarm) -> None:
 
 
 async def test_a_stop_ends_a_start_that_is_under_way(swarm: Swarm, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = CONFIG.format(folder=swarm.folder, tasks=1, late="drain")
-    await swarm.post("/sync_train_config", yaml_as_string=config)
+    await swarm.configure(tasks=1)
     goes_on, begun, real = threading.Event(), threading.Event(), engine_module.launch
 
     def slowly(*how: Any) -> Launch:
@@ -294,26 +152,24 @@ async def test_a_stop_ends_a_start_that_is_under_way(swarm: Swarm, monkeypatch: 
     await swarm.post("/stop_engine")
     goes_on.set()
     assert (await starting)["code"] == "stopped"
-    assert PlayedTraining.last.is_dead and (await swarm.status())["engine_status"] == "ENGINE.OFFLINE"
+    assert not swarm.trainings[-1].is_alive and (await swarm.status())["engine_status"] == "ENGINE.OFFLINE"
 
 
 async def test_a_batch_that_ends_its_training_twice_is_left_out(swarm: Swarm) -> None:
+    training = await swarm.roll(tasks=1)
     for _ in range(2):
-        training = await swarm.roll(tasks=1) if not swarm.server.engine.run else PlayedTraining.last
-        if swarm.server.engine.training is None:
+        await swarm.play("A")
+    for number in range(2):
+        if number:
             await swarm.post("/start_engine")
-            training = PlayedTraining.last
+            training = swarm.trainings[-1]
             await training.goes_on("collecting", 1)
-        else:
-            for _ in range(2):
-                await swarm.play("A")
-        while not any(path == "batch" for path, _ in training.asked):
-            await swarm.status(wait_s=0.05, seen=swarm.server.book.number)
-        await training.dies()
+        await training.was_asked("/swarm/batch")
+        training.dies()
         status = await swarm.until("OFFLINE")
     assert "left out" in status["engine_status_detail"]
     await swarm.post("/start_engine")
-    await PlayedTraining.last.goes_on("collecting", 1)
+    await swarm.trainings[-1].goes_on("collecting", 1)
     assert (await swarm.until("ROLLING"))["global_step"] == 0
 
 
@@ -371,8 +227,8 @@ async def test_an_idle_client_loses_its_episode_and_cannot_come_back(swarm: Swar
     swarm.server.book.expired()
     assert (await swarm.end(late, 400))["code"] == "not_claimed"
     await swarm.call(late, 401)
-    assert training.asked[-1] == ("drop", {"name": f"train/{late['episode_uuid']}"})
-    pool = (await swarm.http.get("/get_current_batch_rollout_pool_information")).json()
+    assert (await training.was_asked("/swarm/drop"))["name"] == f"train/{late['episode_uuid']}"
+    pool = await swarm.pool()
     assert pool["episode_counts"] == {"idle": 1} and pool["completed_episodes"] == 0
 
 
@@ -393,7 +249,7 @@ async def test_two_who_start_it_get_one_engine(swarm: Swarm) -> None:
 async def test_a_training_that_dies_is_told_with_its_last_words(swarm: Swarm) -> None:
     training = await swarm.roll()
     claimed = await swarm.claim()
-    await training.dies()
+    training.dies()
     status = await swarm.until("OFFLINE")
     assert "error: no memory left" in status["engine_status_detail"]
     assert "console.log" in status["engine_status_detail"]
@@ -450,15 +306,12 @@ async def test_eval_episodes_carry_their_weights_and_train_nothing(swarm: Swarm)
 
 
 async def test_a_server_that_is_started_again_finds_the_training_and_what_was_finished(
-    swarm: Swarm, tmp_path: Path
+    swarm: Swarm,
 ) -> None:
-    await swarm.roll(step=3)
+    training = await swarm.roll(step=3)
     await swarm.play("A")
     running = await swarm.claim()
-    swarm.ledger._lock.close()  # as when it was killed
-    again = Swarm(tmp_path)
-    await again.server.engine.reopen()
-    await PlayedTraining.last.goes_on("collecting", 3)
+    again = await swarm.again()
     await again.until("ROLLING")
     assert again.server.book.finished == 1
     assert (await again.end(running, 400))["code"] == "not_claimed"
@@ -466,15 +319,11 @@ async def test_a_server_that_is_started_again_finds_the_training_and_what_was_fi
     for task in "ABB":
         await again.play(task)
     await again.until("WEIGHT_SYNCING")
-    again.ledger._lock.close()
-    third = Swarm(tmp_path)
-    await third.server.engine.reopen()
-    await PlayedTraining.last.goes_on("collecting", 3)
-    while not PlayedTraining.last.asked:
-        await third.status(wait_s=0.01, seen=third.server.book.number)
-    path, body = PlayedTraining.last.asked[-1]
-    assert (path, body["step"]) == ("batch", 3), "it had not been handed over, or was lost"
-    await again.close()
+    await training.was_asked("/swarm/batch")
+    training.asked.clear()
+    third = await again.again()
+    body = await training.was_asked("/swarm/batch")
+    assert body["step"] == 3, "it had not been handed over, or was lost"
     await third.close()
 
 
@@ -522,7 +371,7 @@ async def test_the_buffer_and_the_pool_have_the_fields_of_the_protocol(swarm: Sw
         "zmq_listen_result_addr", "latest_activity_timestamp", "discard_episode_timeout", "llm_call_count",
         "debug_log", "optional_task_id",
     }  # fmt: skip
-    pool = (await swarm.http.get("/get_current_batch_rollout_pool_information")).json()
+    pool = await swarm.pool()
     assert pool.keys() >= {
         "sample_collection_method", "completed_episodes", "completed_episode_target", "completed_tasks",
         "completed_task_target", "completed_non_dummy_tasks", "completed_non_dummy_task_target",
