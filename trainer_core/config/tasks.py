@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainer_core.config.section import Fraction, NotNegative, OpenMapping, Positive, Section, key, section
 
@@ -50,7 +50,7 @@ class OpenEnv(Section, but={"address or key of a service": "base_url"}):
 class HuggingFaceDataset(Section, but={"address or key of a service": "http_proxy_address"}):
     """Questions of a Hugging Face dataset."""
 
-    dataset_path: str = key("gsm8k", "Name on the hub, or a local folder.", min_length=1)
+    dataset_path: str = key("gsm8k", "Name on the hub, or a local folder or data file.", min_length=1)
     dataset_name: str | None = key(None, "Configuration of the dataset, such as `main`.")
     training_split: str = key("train", "Split to train on.")
     validation_split: str = key("validation", "Split to validate on.")
@@ -195,3 +195,10 @@ class TaskJudge(Section, concerns="reward", but={"code that would be loaded": "j
     alien_llm_model: str = key("qwen3-235b-a22b-instruct-2507", "Outside model a judge may ask.")
     alien_llm_response_length: Positive = key(512, "Most tokens of that model's reply.")
     rubrics_auto_grader: RubricsGrader = section(RubricsGrader, "Settings of the rubrics grader.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_protocol(cls, given: Any) -> Any:
+        """`judge_protocol: null`, as in AgentJet's configs of a swarm, is the same as none."""
+        is_null = isinstance(given, dict) and given.get("judge_protocol", "") is None
+        return {name: each for name, each in given.items() if name != "judge_protocol"} if is_null else given

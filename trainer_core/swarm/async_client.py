@@ -6,21 +6,28 @@ It waits in the server, which answers when there is something, and while it is a
 from __future__ import annotations
 
 import atexit
+import logging
 import math
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 import httpx
 
 from trainer_core.swarm.connection import PATIENCE_S, SHORT_PATIENCE_S, Connection
 from trainer_core.swarm.episode import Episode, OpenaiBaseUrlAndApiKey, report
-from trainer_core.swarm.errors import SwarmError, SwarmRefusedError, SwarmServerOfflineError, error_of
+from trainer_core.swarm.errors import (
+    NO_CODE,
+    SwarmError,
+    SwarmRefusedError,
+    SwarmServerOfflineError,
+    error_of,
+)
 from trainer_core.swarm.states import State
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ _POLL_S, _BREATH_S = 30.0, 0.2
 _LIFETIMES = 2.0
 """An episode is given up after so many times its `discard_episode_timeout`."""
 _MOST_CLAIMED = 100_000
+_log = logging.getLogger(__name__)
 
 
 class AsyncSwarmClient:
@@ -84,7 +92,7 @@ class AsyncSwarmClient:
         """Optimizer steps that the weights have seen."""
         return int((await self._status())["global_step"])
 
-    async def sync_train_config(self, job: AgentJetJob | None = None) -> dict[str, Any]:
+    async def sync_train_config(self, agentjet_job: AgentJetJob | None = None) -> dict[str, Any]:
         """Send the config of the next training; without a job that of the constructor. Return what the server
         says: `changed`, `experiment_dir`, `warnings`.
 
@@ -92,13 +100,21 @@ class AsyncSwarmClient:
             SwarmConfigError: the server cannot train with it.
             SwarmRefusedError: the engine is not offline (code `not_offline`).
         """
-        job = job or self._job
+        job = agentjet_job or self._job
         if job is None:
             raise ValueError("which job? Give one here, or to the constructor of the client")
         answer = await self._to.ask("POST", "/sync_train_config", {"yaml_as_string": job.as_yaml()})
         for warning in answer["warnings"]:
             self._to.say(f"warning: {warning}")
         return answer
+
+    async def sync_train_code(self, path: str, force_restart: bool = False) -> NoReturn:
+        """Servers of AgentJet take the code of the training from a client; this one does not.
+
+        Raises:
+            SwarmRefusedError: always (code `no_code`); it says what to do instead.
+        """
+        raise SwarmRefusedError(NO_CODE, "no_code")
 
     async def start_engine(self) -> None:
         """Start the training unless it runs, and return when episodes can be claimed.
@@ -115,7 +131,7 @@ class AsyncSwarmClient:
         await self._to.ask("POST", "/stop_engine")
 
     async def auto_sync_train_config_and_start_engine(
-        self, job: AgentJetJob | None = None, force_restart: bool = False
+        self, agentjet_job: AgentJetJob | None = None, force_restart: bool = False
     ) -> None:
         """Make the server train the job, and return when episodes can be claimed. A training that runs goes
         on with the config it has, unless `force_restart`.
@@ -130,7 +146,7 @@ class AsyncSwarmClient:
             state = State.OFFLINE
         if state == State.OFFLINE:
             try:
-                await self.sync_train_config(job)
+                await self.sync_train_config(agentjet_job)
             except SwarmRefusedError as error:
                 if error.code != "not_offline":  # another client was quicker
                     raise
@@ -146,6 +162,39 @@ class AsyncSwarmClient:
         """
         return int((await self._until(lambda status: status["global_step"] >= step))["global_step"])
 
+    async def wait_for_status(self, desired_status: str = State.ROLLING) -> None:
+        """Return as soon as the engine is in a state; whoever starts it, and however late that is.
+
+        Raises:
+            SwarmServerOfflineError: the training has ended before.
+        """
+        status = await self._status()
+        while status["engine_status"] == State.OFFLINE and desired_status != State.OFFLINE:
+            status = await self._status(f"?wait_s={_POLL_S:g}&seen={status['number']}")
+        await self._until(lambda status: status["engine_status"] == desired_status)
+
+    async def call_at_weight_sync(self, callback: Callable[[], object]) -> None:
+        """Call it each time the training begins to learn from a batch, until the client is closed."""
+        begun: int | None = None
+        query = ""
+        while True:
+            try:
+                status = await self._status(query)
+            except SwarmServerOfflineError:
+                continue
+            except RuntimeError:  # httpx, of a closed client
+                if self._to.is_closed:
+                    return
+                raise
+            learns = status["engine_status"] in (State.WEIGHT_SYNCING, State.WEIGHT_EXPORTING)
+            before, begun = begun, status["global_step"] + learns
+            if before is not None and begun > before:
+                try:
+                    callback()
+                except Exception:  # noqa: BLE001 - the next batch is told all the same
+                    _log.exception("%r failed", callback)
+            query = f"?wait_s={_POLL_S:g}&seen={status['number']}"
+
     async def agree_sync_weight(self) -> None:
         """Say that this client has seen enough, and return when the batch is complete: where
         `swarm_mode_sample_collection_method` asks for that.
@@ -159,7 +208,7 @@ class AsyncSwarmClient:
 
     async def server_experiment_dir(self) -> str:
         """The output folder of the training, on the server's machine; empty before there is a config."""
-        return str((await self._to.ask("GET", "/get_server_experiment_dir"))["experiment_dir"])
+        return str((await self._to.ask("GET", "/get_server_experiment_dir"))["server_experiment_dir"])
 
     # --- episodes -------------------------------------------------------------------------------------
 
@@ -215,20 +264,23 @@ class AsyncSwarmClient:
         self._given_up_at[name] = time.monotonic() + _LIFETIMES * discard_episode_timeout
         return name, OpenaiBaseUrlAndApiKey(url, given["openai_api_key"], name)
 
-    async def end_episode(self, task: Any, episode_uuid: str, workflow_output: Any) -> dict[str, Any]:
+    async def end_episode(
+        self, task: Any, episode_uuid: str, workflow_output: Any, declare_client_active: bool = True
+    ) -> dict[str, Any]:
         """Report what came of an episode; return what the server says: `weight_version`, `recorded_calls`.
         One that is older than 2 x `discard_episode_timeout` is aborted instead, which is only logged.
 
         Args:
             task: what has `task_id`, `main_query` and `metadata`; or a bare task_id.
             workflow_output: what has `reward`, `is_success`, `metadata` and `log_metrics`.
+            declare_client_active: False: this client need not agree where all active clients have to.
 
         Raises:
             EpisodeLostError: the server has taken it away; the reward is not used.
             SwarmRefusedError: the report cannot be used, such as one without task_id or reward.
         """
         try:
-            return await self._report(task, episode_uuid, workflow_output)
+            return await self._report(task, episode_uuid, workflow_output, declare_client_active)
         except SwarmError as error:
             if error.code != "too_late":
                 raise
@@ -314,8 +366,8 @@ class AsyncSwarmClient:
         if episode.output is not None:
             episode.answer = await self._report(episode.task, episode.uuid, episode.output)
 
-    async def _report(self, task: Any, name: str, output: Any) -> dict[str, Any]:
-        body = {"episode_uuid": name, **report(task, output)}
+    async def _report(self, task: Any, name: str, output: Any, is_active: bool = True) -> dict[str, Any]:
+        body = {"episode_uuid": name, "declare_client_active": is_active, **report(task, output)}
         if self._is_too_old(name):
             await self.abort_episode(name)
             why = (
@@ -342,6 +394,19 @@ class AsyncSwarmClient:
 
     async def _status(self, query: str = "", patience_s: float = PATIENCE_S) -> dict[str, Any]:
         return await self._to.ask("GET", f"/get_engine_status{query}", wait_s=_POLL_S, patience_s=patience_s)
+
+
+@asynccontextmanager
+async def several(
+    clients: Sequence[AsyncSwarmClient], task: Any, **claim: Any
+) -> AsyncIterator[list[Episode]]:
+    """See `several` of `client.py`."""
+    async with AsyncExitStack() as stack:
+        episodes = [await stack.enter_async_context(client.episode(task, **claim)) for client in clients]
+        yield episodes
+        if any(episode.output is None for episode in episodes):
+            for episode in episodes:
+                episode.output = None
 
 
 def _offline(status: Mapping[str, Any]) -> SwarmError:

@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Any, Literal
 
 from trainer_core.swarm.ledger import Finished
@@ -229,11 +229,13 @@ class Book:
         if not self.state.is_running or self.state is State.BOOTING:
             raise RefusedError(400, "not_rolling", f"no episode can be finished now. {_CAUSES[self.state]}")
 
-    def end(self, claimed: Claimed, episode: Finished) -> None:
-        """Its end is on the disk. One that was released meanwhile is found there, at the next batch."""
+    def end(self, claimed: Claimed, episode: Finished, *, is_active: bool = True) -> None:
+        """Its end is on the disk. One that was released meanwhile is found there, at the next batch.
+        `is_active`: the client counts as active."""
         is_held = claimed.uuid in self.claims
         self._release(claimed)
-        self._enders[claimed.client] = self._clock()
+        if is_active:
+            self._enders[claimed.client] = self._clock()
         self.counts["finished" if episode.kind == "train" else "eval"] += 1
         if episode.kind != "train":
             return
@@ -302,7 +304,7 @@ class Book:
         if rules.method == "rollout_until_all_clients_agree_sync_weight":
             since = self._clock() - _ACTIVE_S
             active = {client for client, at in self._enders.items() if at >= since}
-            active |= {claimed.client for claimed in self.claims.values()}
+            active |= {claimed.client for claimed in self.claims.values() if claimed.kind == "train"}
             return bool(self._agreed) and active <= self._agreed
         is_uneven = rules.method == "rollout_until_finish_enough_non_dummy_tasks"
         return (self._uneven if is_uneven else self._complete) >= tasks
@@ -349,18 +351,16 @@ class Book:
             "task_expected_num_repeat": rules.num_repeat,
             "completed_tasks_details": {task: each.uuids for task, each in tasks},
             "completed_tasks_client_uuids": {task: each.clients for task, each in tasks},
-            "completed_tasks_rewards": {
-                task: {"mean": fmean(each.rewards), "std": pstdev(each.rewards)} for task, each in tasks
-            },
+            "completed_tasks_rewards": {task: each.rewards for task, each in tasks},
             "running_episode_details": {
-                one.uuid: {
+                one.uuid: {  # AgentJet's clients want text everywhere
                     "episode_status": "claimed",
                     "episode_type": one.kind,
-                    "time_since_last_activity": now - one.active_at,
-                    "discard_episode_timeout": one.timeout,
-                    "llm_call_count": one.calls,
+                    "time_since_last_activity": f"{now - one.active_at:.1f}s",
+                    "discard_episode_timeout": f"{one.timeout:.1f}s",
+                    "llm_call_count": str(one.calls),
                     "client_uuid": one.client,
-                    "optional_task_id": one.task_id or None,
+                    "optional_task_id": one.task_id,
                 }
                 for one in self.claims.values()
             }

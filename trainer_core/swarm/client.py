@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from trainer_core.swarm.async_client import AsyncSwarmClient
@@ -59,12 +60,16 @@ class SwarmClient:
     get_engine_status = _blocking(AsyncSwarmClient.get_engine_status)
     get_global_step = _blocking(AsyncSwarmClient.get_global_step)
     sync_train_config = _blocking(AsyncSwarmClient.sync_train_config)
+    sync_train_code = sync_train_code_from_dir = _blocking(AsyncSwarmClient.sync_train_code)
     start_engine = _blocking(AsyncSwarmClient.start_engine)
     stop_engine = _blocking(AsyncSwarmClient.stop_engine)
     auto_sync_train_config_and_start_engine = _blocking(
         AsyncSwarmClient.auto_sync_train_config_and_start_engine
     )
     wait_for_step = _blocking(AsyncSwarmClient.wait_for_step)
+    wait_for_status = _blocking(AsyncSwarmClient.wait_for_status)
+    _wait_until_status_change_to = wait_for_status
+    """AgentJet's own examples call it so."""
     agree_sync_weight = _blocking(AsyncSwarmClient.agree_sync_weight)
     server_experiment_dir = _blocking(AsyncSwarmClient.server_experiment_dir)
     begin_episode = _blocking(AsyncSwarmClient.begin_episode)
@@ -75,6 +80,11 @@ class SwarmClient:
     get_rollout_stat = _blocking(AsyncSwarmClient.get_rollout_stat)
     print_rollout_stat = _blocking(AsyncSwarmClient.print_rollout_stat)
     close = _blocking(AsyncSwarmClient.close)
+
+    def add_entering_weight_sync_callback(self, callback: Callable[[], object]) -> None:
+        """Call it each time the training begins to learn from a batch, in a thread of its own."""
+        watching = self._client.call_at_weight_sync(callback)
+        Thread(target=_run, args=(watching,), daemon=True, name="weight-sync").start()
 
     @contextmanager
     def episode(self, task: Any, **claim: Any) -> Iterator[Episode]:

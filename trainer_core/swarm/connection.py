@@ -109,6 +109,11 @@ class Connection:
         else:
             await asyncio.sleep(pause_s)
 
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._http.is_closed
+
     async def close(self) -> None:
         """Let go of it."""
         if isinstance(self._http, httpx.Client):

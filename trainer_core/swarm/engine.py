@@ -20,6 +20,7 @@ from trainer_core.config.load import load_config, resolved_yaml
 from trainer_core.config.problems import ConfigError
 from trainer_core.config.schema import Ajet
 from trainer_core.swarm import ledger as rows
+from trainer_core.swarm.agentjet_config import as_ours
 from trainer_core.swarm.book import Book, RefusedError, Rules
 from trainer_core.swarm.ledger import Ledger
 from trainer_core.swarm.states import Event, State
@@ -73,8 +74,9 @@ class Engine:
         self._must_be_offline("a config is taken")
         draft = self._folder / "draft" / "swarm.yaml"
         draft.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(draft, text)
         try:
+            text, left_out = await asyncio.to_thread(as_ours, text)
+            write_atomically(draft, text)
             loaded = await asyncio.to_thread(load_config, draft, now=datetime.now(), overrides=[SWARM_MODE])
         except ConfigError as error:
             told = "; ".join(str(problem).replace(str(draft), "the config") for problem in error.problems)
@@ -86,6 +88,11 @@ class Engine:
         self._note_place(loaded.config.ajet)
         told = "the config is taken" if is_new else "this is the config already"
         warnings = [str(warning) for warning in loaded.warnings]
+        if left_out:
+            warnings.append(
+                f"AgentJet's client sent keys that are not of this trainer: {', '.join(left_out)}"
+            )
+            _log.warning(warnings[-1])
         return {
             "changed": is_new,
             "detail": told,

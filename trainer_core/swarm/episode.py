@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainer_core.swarm.errors import SwarmRefusedError
-from trainer_core.types import check_reward
+from trainer_core.types import Task, check_reward
 from trainer_core.workflow.workflow import WorkflowOutput
 
 
@@ -20,6 +20,13 @@ class OpenaiBaseUrlAndApiKey:
     """Ends in /v1."""
     api_key: str
     episode_uuid: str = ""
+
+
+@dataclass(frozen=True)
+class WorkflowTask:
+    """What AgentJet's agents are given: the task, and more that no example of it reads."""
+
+    task: Task
 
 
 @dataclass

@@ -133,7 +133,7 @@ class Episodes:
             raise RefusedError(503, "no_training", message) from error
         finally:
             claimed.ending = None
-        self.book.end(claimed, finished)
+        self.book.end(claimed, finished, is_active=ended.declare_client_active)
         self._changed()
         return _taken(finished)
 

@@ -1,5 +1,10 @@
 """What can go wrong between a client and a swarm server."""
 
+NO_CODE = (
+    "a server does not take code from clients: install the version that is to train where the server runs, "
+    "and start it again. Code of your own stays with the client, or is named in the config by its path there"
+)
+
 
 class SwarmError(Exception):
     """What was asked of the server was not done."""

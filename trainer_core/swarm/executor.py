@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from trainer_core.types import Task
 
 _log = logging.getLogger(__name__)
 _TRIES = 4
@@ -57,6 +59,11 @@ class PeriodicDrainThreadPoolExecutor(Generic[T]):
         Raises:
             Exception: what the last job raised, if `workers` of them in a row have failed for good.
         """
+        future = self.submit(fn, *args, **kwargs)
+        return future, self._take(self._workers)
+
+    def submit(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """The same without results."""
         self._free.acquire()
         try:
             if len(self._errors) >= self._workers:
@@ -69,7 +76,7 @@ class PeriodicDrainThreadPoolExecutor(Generic[T]):
         if self._is_first:
             self._is_first = False
             future.result()
-        return future, self._take(self._workers)
+        return future
 
     def drain(self) -> list[T]:
         """Wait for all jobs, and return the results that were not returned yet. No job can be submitted any
@@ -119,3 +126,62 @@ class PeriodicDrainThreadPoolExecutor(Generic[T]):
                 return []
             taken, self._results = self._results, []
             return taken
+
+
+class TaskCountLimitedThreadPoolExecutor:
+    """Plays all episodes of a task together; who submits waits while as many tasks as there may be are not
+    done."""
+
+    def __init__(
+        self,
+        max_parallel_groups: int,
+        max_workers: int,
+        auto_retry: bool = True,
+        block_first_run: bool = False,
+    ) -> None:
+        """`max_parallel_groups`: so many tasks at most; the rest as in `PeriodicDrainThreadPoolExecutor`."""
+        self._jobs = PeriodicDrainThreadPoolExecutor[Any](
+            max_workers, auto_retry=auto_retry, block_first_run=block_first_run
+        )
+        self._free = threading.Semaphore(max_parallel_groups)
+
+    def submit_group(
+        self, task_id: str, fn: Callable[..., T], args_list: Sequence[Mapping[str, Any]]
+    ) -> list[Future[T]]:
+        """Run `fn(**args)` for each of the arguments; return the futures.
+
+        Raises:
+            Exception: what the last job raised, if `max_workers` of them in a row have failed for good.
+        """
+        self._free.acquire()
+        left = iter(range(len(args_list) - 1, -1, -1))
+
+        def done(_: Future[T]) -> None:
+            if next(left) == 0:
+                self._free.release()
+
+        futures = [self._jobs.submit_with_periodic_drain(fn, **args)[0] for args in args_list]
+        for future in futures:
+            future.add_done_callback(done)
+        return futures
+
+    def on_entering_weight_sync(self) -> None:
+        """Of AgentJet's examples; there is nothing to do."""
+
+    def shutdown(self, wait: bool = True) -> None:
+        """See `PeriodicDrainThreadPoolExecutor.shutdown`."""
+        self._jobs.shutdown(wait)
+
+
+def run_episodes_until_all_complete(
+    tasks: Sequence[Task], func: Callable[[Task], T], max_workers: int | None = None, auto_retry: bool = True
+) -> list[T]:
+    """What `func` returns for each task, in their order.
+
+    Raises:
+        Exception: what it raised, where it failed for good.
+    """
+    pool = PeriodicDrainThreadPoolExecutor[T](max(1, len(tasks)), max_workers, auto_retry)
+    futures = [pool.submit(func, task) for task in tasks]
+    pool.drain()
+    return [future.result() for future in futures]

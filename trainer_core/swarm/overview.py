@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
+from statistics import fmean, pstdev
 from typing import Any
 
 import httpx
@@ -112,10 +113,12 @@ def _episodes(running: Mapping[str, Any]) -> Table:
     columns = ("EPISODE", "CLIENT", "TYPE", "CALLS", "IDLE/PATIENCE s", "TASK")
     rows = []
     for name, one in running.items():
-        idle, patience = one["time_since_last_activity"], one["discard_episode_timeout"]
+        idle, patience = (
+            float(one[key].rstrip("s")) for key in ("time_since_last_activity", "discard_episode_timeout")
+        )
         cells = [(name, name[:8]), _cell(one["client_uuid"]), _cell(one["episode_type"])]
-        cells += [_cell(one["llm_call_count"]), (idle, f"{idle:.0f} / {patience:.0f}")]
-        rows.append((name, [*cells, _cell(one["optional_task_id"] or "")]))
+        cells += [_cell(int(one["llm_call_count"])), (idle, f"{idle:.0f} / {patience:.0f}")]
+        rows.append((name, [*cells, _cell(one["optional_task_id"])]))
     return Table("Running", columns, rows, (4, True))
 
 
@@ -123,7 +126,8 @@ def _tasks(pool: Mapping[str, Any]) -> Table:
     columns = ("TASK", "EPISODES", "REWARD mean ± sd", "CLIENTS")
     rows = []
     for task, names in pool.get("completed_tasks_details", {}).items():
-        mean, sd = pool["completed_tasks_rewards"][task].values()
+        rewards = pool["completed_tasks_rewards"][task]
+        mean, sd = fmean(rewards), pstdev(rewards)
         clients = len(set(pool["completed_tasks_client_uuids"][task]))
         reward = (mean, f"{mean:.3f} ± {sd:.3f}")
         rows.append((task, [_cell(task), _cell(len(names)), reward, _cell(clients)]))

@@ -26,11 +26,15 @@ from trainer_core.swarm import wire
 from trainer_core.swarm.book import Book, Claimed, RefusedError
 from trainer_core.swarm.engine import Engine
 from trainer_core.swarm.episodes import Episodes, name_of
+from trainer_core.swarm.errors import NO_CODE
 from trainer_core.swarm.ledger import Ledger
 
 _log = logging.getLogger(__name__)
 _LOOKS_S = 0.25
 _KEY_LIFETIME_S = 7 * 86_400.0
+_REMEMBERS_S = 0.6
+"""For half a second AgentJet's clients go by the state they saw last: told sooner that the engine has
+started, they take it for offline still, and give up."""
 Body = TypeVar("Body", bound=BaseModel)
 Handler = Callable[[Exchange], Awaitable[tuple[int, Mapping[str, Any]]]]
 
@@ -68,6 +72,7 @@ class SwarmServer:
             ("GET", "/get_server_experiment_dir"): self._experiment_dir,
             ("GET", "/get_log_tail"): self._log_tail,
             ("POST", "/sync_train_config"): self._sync_train_config,
+            ("POST", "/sync_train_code"): self._sync_train_code,
             ("POST", "/start_engine"): self._start_engine,
             ("POST", "/stop_engine"): self._stop_engine,
             ("POST", "/claim_episode"): self._claim,
@@ -159,7 +164,7 @@ class SwarmServer:
         return 200, self.book.pool()
 
     async def _experiment_dir(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
-        return 200, {"experiment_dir": self.engine.experiment_dir}
+        return 200, {"server_experiment_dir": self.engine.experiment_dir}
 
     async def _log_tail(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
         return 200, {"lines": self.engine.tail(int(min(_number(exchange, "lines", 20.0), 1000)))}
@@ -168,9 +173,15 @@ class SwarmServer:
         asked = await self._read(exchange, wire.TrainConfig)
         return 200, {"success": True, **await self.engine.configure(asked.yaml_as_string)}
 
+    async def _sync_train_code(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
+        raise GatewayError(400, NO_CODE, code="no_code")
+
     async def _start_engine(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
-        await self._read(exchange, wire.Nothing)
-        return 200, {"success": True, **await self.engine.start()}
+        is_ours = "client_uuid" in await exchange.body(may_be_empty=True)
+        started = await self.engine.start()
+        if started["started"] and not is_ours:
+            await asyncio.sleep(_REMEMBERS_S)
+        return 200, {"success": True, **started}
 
     async def _stop_engine(self, exchange: Exchange) -> tuple[int, Mapping[str, Any]]:
         await self._read(exchange, wire.Nothing)
@@ -245,7 +256,7 @@ class SwarmServer:
                     "discard_episode_timeout": one.timeout,
                     "llm_call_count": one.calls,
                     "debug_log": [],
-                    "optional_task_id": one.task_id or None,
+                    "optional_task_id": one.task_id,
                 }
                 for one in self.book.claims.values()
             ]

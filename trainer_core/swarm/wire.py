@@ -6,6 +6,7 @@ are marked *ours* and have a default. Unknown fields are ignored.
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -25,11 +26,16 @@ def _sane(rewards: float | list[float] | None) -> float | list[float] | None:
     return rewards
 
 
+def _mean(given: float | list[float]) -> float:
+    return fmean(given) if isinstance(given, list) else given
+
+
 def _mapping(given: Any) -> Any:
     return given if isinstance(given, dict) else {}
 
 
 Id = Annotated[str, Field(min_length=1, max_length=4096)]
+Metric = Annotated[float | Annotated[list[float], Field(min_length=1)], AfterValidator(_mean)]
 Wait = Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)]
 
 
@@ -47,7 +53,8 @@ class Output(Body):
     is_success: bool | None = None
     """None: solved when the reward is 1 or more."""
     metadata: dict[str, Any] = {}
-    log_metrics: dict[str, float] = {}
+    log_metrics: dict[str, Metric] = {}
+    """Several numbers count as their mean."""
 
 
 class Throttle(Body):
@@ -86,14 +93,16 @@ class Ended(Body):
     episode_uuid: Id
     workflow_output: Output = Output()
     task_id: str = ""
+    declare_client_active: bool = True
+    """False: the client need not agree where all active clients have to."""
     task: AboutTask = AboutTask()
     """Ours."""
 
 
 class OfEpisode(Body):
-    """Of `/can_continue_episode` and `/is_episode_claimed`."""
+    """Of `/can_continue_episode` and `/is_episode_claimed`; the second needs no client."""
 
-    client_uuid: Id
+    client_uuid: str = ""
     episode_uuid: Id
 
 

@@ -114,13 +114,14 @@ def _by_multiset(name: str, digits: int, rng: random.Random) -> dict[str, list[T
 
 def make_dummies(count: int, *, seed: int, split: str) -> tuple[Task, ...]:
     """Tasks for measuring throughput: eight random words to a question, and an answer that has nothing to do
-    with them."""
+    with them. `metadata["random_number"]` numbers them, such as for an agent that takes it for a seed."""
     rng = random.Random(f"{split}/{seed}")
     return tuple(
         Task(
             f"dummy-{split}-{number}",
             " ".join("".join(rng.choices("abcdefghij", k=5)) for _ in range(8)),
             str(rng.randrange(10**9)),
+            metadata={"random_number": number},
         )
         for number in range(count)
     )

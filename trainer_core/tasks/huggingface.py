@@ -1,4 +1,4 @@
-"""Tasks from a Hugging Face data set: on the hub, saved to disk, or a folder of data files."""
+"""Tasks from a Hugging Face data set: on the hub, saved to disk, a folder of data files, or one such file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from typing import Any
 from trainer_core.tasks.rows import task_from_row, unique_tasks
 from trainer_core.types import DataError, Task
 
+_FILES = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
-def read_huggingface(dataset_path: str, dataset_name: str | None, split: str) -> tuple[Task, ...]:
-    """Read one split; a row without an id is called `<split>-<row number>`.
+
+def read_huggingface(
+    dataset_path: str, dataset_name: str | None, split: str, *, needs_question: bool = True
+) -> tuple[Task, ...]:
+    """Read one split, or the file that `dataset_path` names; a row without an id is called
+    `<split>-<row number>`.
 
     Raises:
-        DataError: the data set or split cannot be loaded, or a row has no question.
+        DataError: the data set or split cannot be loaded, or a row has no question and needs one.
     """
     import datasets
 
@@ -28,6 +33,8 @@ def read_huggingface(dataset_path: str, dataset_name: str | None, split: str) ->
                 f"task_reader.huggingface_dat_repo: {dataset_path!r} is one saved split without a name; save "
                 "a DatasetDict with the splits that training and validation take"
             )
+        elif (kind := _FILES.get(Path(dataset_path).suffix)) and Path(dataset_path).is_file():
+            loaded = datasets.load_dataset(kind, data_files={split: dataset_path}, split=split)
         else:
             loaded = datasets.load_dataset(dataset_path, dataset_name, split=split)
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
@@ -36,7 +43,8 @@ def read_huggingface(dataset_path: str, dataset_name: str | None, split: str) ->
             f"{type(error).__name__}: {error}. Check training_split and validation_split; for training "
             "without a network give the path of a local copy"
         ) from error
-    return unique_tasks(_rows(loaded, f"{dataset_path}[{split}]", split), source=f"{dataset_path}[{split}]")
+    source = f"{dataset_path}[{split}]"
+    return unique_tasks(_rows(loaded, source, split, needs_question), source=source)
 
 
 def count_huggingface(dataset_path: str, dataset_name: str | None, split: str) -> int | None:
@@ -98,7 +106,8 @@ def _cached(dataset_path: str, dataset_name: str | None) -> list[Path]:
     return found if len(found) == 1 else []
 
 
-def _rows(rows: Any, source: str, split: str) -> Iterator[tuple[Task, str]]:
+def _rows(rows: Any, source: str, split: str, needs_question: bool) -> Iterator[tuple[Task, str]]:
     for number, row in enumerate(rows):
         where = f"{source} row {number}"
-        yield task_from_row(row, where=where, fallback_id=f"{split}-{number}"), where
+        task = task_from_row(row, where=where, fallback_id=f"{split}-{number}", needs_question=needs_question)
+        yield task, where

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainer_core.config.section import path_of
@@ -27,10 +28,12 @@ def read_tasks(
     environments: VerifiersEnvironments | None = None,
     *,
     validates: bool = True,
+    needs_question: bool = True,
     say: Callable[[str], None] = _log.info,
     safe_point: Callable[[], None] = lambda: None,
 ) -> TaskSplits:
-    """Read the tasks the config names; without `validates` a data set needs no validation split.
+    """Read the tasks the config names; without `validates` a data set needs no validation split, without
+    `needs_question` its rows no question.
     `environments`: are started where `type` is `verifiers`, which needs them. `say`, `safe_point`: see
     `generate_tasks`, which may take its time.
 
@@ -54,10 +57,9 @@ def read_tasks(
         training, validation = _read_file(files.training), _read_file(files.validation)
     elif reader.type == "huggingface_dat_repo":
         repo = reader.huggingface_dat_repo
-        training = read_huggingface(repo.dataset_path, repo.dataset_name, repo.training_split)
-        validation = (
-            read_huggingface(repo.dataset_path, repo.dataset_name, repo.validation_split) if validates else ()
-        )
+        read = partial(read_huggingface, repo.dataset_path, repo.dataset_name, needs_question=needs_question)
+        training = read(repo.training_split)
+        validation = read(repo.validation_split) if validates else ()
     elif reader.type == "tracing":
         training, validation = read_traces(reader.jsonl_dataset_file.training.file_path)
     elif reader.type == "verifiers":

@@ -71,5 +71,13 @@ class RouterTaskReader:
         from trainer_core.tasks.reader import read_tasks
 
         if validates not in self._splits:
-            self._splits[validates] = read_tasks(self._reader, validates=validates)
+            self._splits[validates] = read_tasks(self._reader, validates=validates, needs_question=False)
         return self._splits[validates]
+
+
+class HuggingFaceTaskReader(RouterTaskReader):
+    """Of `huggingface_dat_repo`."""
+
+    def __init__(self, reader_config: TaskReader | Mapping[str, Any]) -> None:
+        """See `RouterTaskReader`."""
+        super().__init__("huggingface_dat_repo", reader_config)

@@ -18,7 +18,9 @@ CONVERSATION_KEYS = ("init_messages", "messages", "prompt")
 _GSM8K_ANSWER = re.compile(r"(?:^|\n)####\s*(-?[\d$.,/%]+)\s*$")
 
 
-def task_from_row(row: Mapping[str, Any], *, where: str, fallback_id: str) -> Task:
+def task_from_row(
+    row: Mapping[str, Any], *, where: str, fallback_id: str, needs_question: bool = True
+) -> Task:
     """Make a task from a row.
 
     A conversation (`init_messages`, `messages`, or a `prompt` that is a list, in OpenAI's form) is gone on
@@ -29,6 +31,7 @@ def task_from_row(row: Mapping[str, Any], *, where: str, fallback_id: str) -> Ta
     Args:
         where: `file:line` or the like, for error messages.
         fallback_id: used when the row names no id.
+        needs_question: False: a row may have none, for an agent that reads the row itself.
 
     Raises:
         DataError: no question; a question, answer or id that is not text or a number; a conversation or
@@ -38,7 +41,9 @@ def task_from_row(row: Mapping[str, Any], *, where: str, fallback_id: str) -> Ta
     texts = {key: value for key, value in row.items() if key not in CONVERSATION_KEYS or _is_text(value)}
     question = _first(texts, QUESTION_KEYS, where)
     asked = bool(messages) and messages[-1]["role"] not in ("system", "developer", "assistant")
-    if not asked and (question is None or not question.strip()):
+    if not asked and not needs_question:
+        question = question or ""
+    elif not asked and (question is None or not question.strip()):
         raise DataError(
             f"{where}: no question. A row needs a non-empty {' or '.join(QUESTION_KEYS[:3])}, or messages "
             f"that end with the user's; this one has {', '.join(map(str, row)) or 'no keys'}"

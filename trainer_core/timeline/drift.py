@@ -18,7 +18,7 @@ Ids = tuple[int, ...]
 
 
 def splice_recorded(
-    calls: Sequence[Call], pieces: Callable[[Sequence[int]], Sequence[str]]
+    calls: Sequence[Call], pieces: Callable[[Sequence[int]], Sequence[str | None]]
 ) -> tuple[list[Call], int]:
     """Put recorded tokens in the place of other tokens with the same text.
 
@@ -26,7 +26,7 @@ def splice_recorded(
     answer ends, the prompt's beginning becomes the earlier tokens; the longest such beginning counts.
 
     Args:
-        pieces: the text of each token; they are compared joined.
+        pieces: the text of each token, None where the tokenizer has none; they are compared joined.
 
     Returns:
         The calls, and how many tokens were sampled after a prompt that was changed.
@@ -36,13 +36,14 @@ def splice_recorded(
     off_context = 0
     for call in calls:
         prompt, completion = tuple(call.prompt_ids), tuple(call.completion_ids)
-        parts = pieces(prompt)
+        parts = [piece or "" for piece in pieces(prompt)]
         text = "".join(parts)
         new = _splice(prompt, list(accumulate(map(len, parts))), text, recorded)
         if new != prompt:
             off_context += len(completion)
         spliced.append(replace(call, prompt_ids=new, completion_ids=completion))
-        recorded.setdefault(text + "".join(pieces(completion)), []).append(new + completion)
+        text += "".join(piece or "" for piece in pieces(completion))
+        recorded.setdefault(text, []).append(new + completion)
     return spliced, off_context
 
 

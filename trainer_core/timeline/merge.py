@@ -40,7 +40,7 @@ def merge(
     episodes: Iterable[Episode],
     max_tokens: int | None = None,
     *,
-    pieces: Callable[[SequenceOf[int]], SequenceOf[str]] | None = None,
+    pieces: Callable[[SequenceOf[int]], SequenceOf[str | None]] | None = None,
 ) -> Merged:
     """Merge the calls of each episode; those that failed or have no reward are counted and left out.
 

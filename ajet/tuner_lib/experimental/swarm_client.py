@@ -8,3 +8,4 @@ from trainer_core.swarm.errors import SwarmConfigError as SwarmConfigError
 from trainer_core.swarm.errors import SwarmError as SwarmError
 from trainer_core.swarm.errors import SwarmRefusedError as SwarmRefusedError
 from trainer_core.swarm.errors import SwarmServerOfflineError as SwarmServerOfflineError
+from trainer_core.swarm.executor import run_episodes_until_all_complete as run_episodes_until_all_complete

@@ -4,6 +4,8 @@ import ast
 import json
 from pathlib import Path
 
+import pyarrow  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
 import ajet
@@ -14,8 +16,8 @@ from ajet.default_config.ajet_config_schema import (
     JsonlDatasetFile,
     JsonlTrainingFp,
 )
-from ajet.schema.task import Task, WorkflowOutput
-from ajet.task_reader import RouterTaskReader
+from ajet.schema.task import Task, WorkflowOutput, WorkflowTask
+from ajet.task_reader import HuggingFaceTaskReader, RouterTaskReader
 from ajet.tuner_lib.as_oai_baseurl_apikey import OpenaiBaseUrlAndApiKey
 from ajet.tuner_lib.experimental.interchange_utils import SwarmThrottlePolicy
 from ajet.tuner_lib.experimental.swarm_client import SwarmClient
@@ -49,6 +51,7 @@ def test_tasks_and_outputs_take_the_documented_fields() -> None:
     assert (task.task_id, Task().metadata, Task(main_query="q").task_id) == ("t", {}, "")
     output = WorkflowOutput(reward=1.0, is_success=True, metadata={}, log_metrics={"m": 1.0})
     assert output.is_success and WorkflowOutput().reward is None
+    assert WorkflowTask(task=task).task is task
     assert OpenaiBaseUrlAndApiKey(base_url="u", api_key="k", episode_uuid="e").api_key == "k"
 
 
@@ -59,6 +62,32 @@ def test_a_reader_gives_the_tasks_shuffled_and_the_same_for_a_seed(dataset: Rout
     dummies = [RouterTaskReader("random_dummy", AjetTaskReader()) for _ in range(2)]
     first, second = ([task.task_id for task in each.generate_training_tasks()] for each in dummies)
     assert first == second and len(first) == 1000 and len(dummies[0].get_validation_tasks()) == 100
+
+
+def test_a_data_file_is_read_and_its_rows_need_no_question(tmp_path: Path) -> None:
+    path = tmp_path / "papers.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"abstract": ["x", "y"]}), path)
+    config = AjetTaskReader(huggingface_dat_repo=HuggingfaceDatRepo(dataset_path=str(path)))
+    tasks = HuggingFaceTaskReader(config).get_training_tasks()
+    assert [(task.task_id, task.main_query, task.metadata["abstract"]) for task in tasks] == [
+        ("train-0", "", "x"),
+        ("train-1", "", "y"),
+    ]
+    assert RouterTaskReader("random_dummy").get_training_tasks()[7].metadata == {"random_number": 7}
+
+
+def test_older_names_mean_the_same() -> None:
+    from ajet.default_config import ajet_default
+    from ajet.tuner_lib.experimental import as_swarm_client, swarm_client
+    from ajet.utils.thread_executors import TaskCountLimitedThreadPoolExecutor
+
+    assert (ajet_default.AjetTaskReader, ajet_default.HuggingfaceDatRepo) == (
+        AjetTaskReader,
+        HuggingfaceDatRepo,
+    )
+    assert as_swarm_client.SwarmClient is SwarmClient
+    assert swarm_client.run_episodes_until_all_complete is as_swarm_client.run_episodes_until_all_complete
+    assert callable(TaskCountLimitedThreadPoolExecutor.submit_group)
 
 
 def test_a_reader_that_cannot_read_says_why(tmp_path: Path) -> None:

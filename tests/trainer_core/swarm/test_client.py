@@ -18,6 +18,7 @@ from tests.trainer_core.processes import eventually
 from tests.trainer_core.swarm.conftest import AGENTS, RunningSwarm, chat
 from trainer_core.swarm import async_client, connection
 from trainer_core.swarm.async_client import AsyncSwarmClient
+from trainer_core.swarm.async_client import several as async_several
 from trainer_core.swarm.client import SwarmClient, several
 from trainer_core.swarm.errors import (
     EpisodeLostError,
@@ -62,7 +63,7 @@ def test_the_published_style_works(client: SwarmClient) -> None:
     assert client.end_episode(task, name, output)["success"]
     assert not client.can_continue_episode(name)
     stat = client.get_rollout_stat()
-    assert stat["completed_episodes"] == 1 and stat["completed_tasks_rewards"]["t"]["mean"] == 0.5
+    assert stat["completed_episodes"] == 1 and stat["completed_tasks_rewards"] == {"t": [0.5]}
 
 
 def test_a_lost_answer_can_be_asked_for_again(client: SwarmClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,6 +299,86 @@ def test_a_token_is_wanted(tmp_path: Path, fake_training: None, monkeypatch: pyt
         assert SwarmClient(running.url).get_global_step() == 0
     finally:
         running.stop()
+
+
+def test_a_callback_is_called_once_for_each_batch(client: SwarmClient) -> None:
+    called: list[int] = []
+
+    def fails() -> None:
+        called.append(client.get_global_step())
+        raise ZeroDivisionError
+
+    client.add_entering_weight_sync_callback(fails)
+    for step in (1, 2):
+        for task in ("a", "b"):
+            play(client, task, 0.0), play(client, task, 1.0)
+        client.wait_for_step(step)
+    eventually(lambda: len(called) == 2)
+
+
+def test_who_starts_nothing_waits_until_the_engine_rolls(swarm: RunningSwarm, job: AgentJetJob) -> None:
+    driver, follower = (SwarmClient(swarm.url, verbose=False) for _ in range(2))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(follower.wait_for_status)
+        eventually(lambda: len(swarm.server._seen) == 1)
+        driver.auto_sync_train_config_and_start_engine(job)
+        waiting.result(20)
+        ended = pool.submit(follower.wait_for_status, "ENGINE.WEIGHT_SYNCING")
+        eventually(lambda: len(swarm.server._seen) == 1)
+        driver.stop_engine()
+        with pytest.raises(SwarmServerOfflineError):
+            ended.result(20)
+
+
+def test_code_is_not_taken(swarm: RunningSwarm) -> None:
+    client = SwarmClient(swarm.url, verbose=False)
+    for send in (client.sync_train_code, client.sync_train_code_from_dir):
+        with pytest.raises(SwarmRefusedError, match="install the version") as caught:
+            send("ajet.zip", force_restart=True)
+        assert caught.value.code == "no_code"
+    answer = AGENTS.post(f"{swarm.url}/sync_train_code", content=b"PK")
+    assert answer.status_code == 400 and answer.json()["code"] == "no_code"
+
+
+def test_a_client_that_is_not_active_need_not_agree(swarm: RunningSwarm, job: AgentJetJob) -> None:
+    job.config.ajet.swarm_mode_sample_collection_method = "rollout_until_all_clients_agree_sync_weight"
+    client, silent = (SwarmClient(swarm.url, verbose=False) for _ in range(2))
+    client.auto_sync_train_config_and_start_engine(job)
+    name, endpoint = silent.begin_episode()
+    chat(endpoint.base_url, endpoint.api_key)
+    silent.end_episode("a", name, WorkflowOutput(1.0), declare_client_active=False)
+    silent.begin_episode(episode_type="eval")
+    play(client, "b")
+    client.agree_sync_weight()
+    silent.abort_episode(silent.get_episode_buffer()[0]["episode_uuid"])
+    assert client.wait_for_step(1) == 1
+
+
+def test_answers_have_the_types_of_agentjets_own_client(client: SwarmClient) -> None:
+    name, endpoint = client.begin_episode()
+    chat(endpoint.base_url, endpoint.api_key)
+    (episode,) = client.get_episode_buffer()
+    assert episode["optional_task_id"] == ""
+    running = client.get_rollout_stat()["running_episode_details"][name]
+    assert all(isinstance(value, str) for value in running.values())
+    assert (running["llm_call_count"], running["discard_episode_timeout"]) == ("1", "240.0s")
+    known = AGENTS.post(f"{client.server_url}/is_episode_claimed", json={"episode_uuid": name}).json()
+    assert known["success"]
+    output = WorkflowOutput(1.0, log_metrics={"turns": [1.0, 2.0]})  # type: ignore[dict-item]
+    assert client.end_episode("a", name, output)["recorded_calls"] == 1
+
+
+async def test_one_async_rollout_over_several_servers(client: SwarmClient) -> None:
+    clients = [AsyncSwarmClient(client.server_url, verbose=False) for _ in range(2)]
+    async with async_several(clients, Task("a", "q")) as (first, second):
+        for episode in (first, second):
+            await asyncio.to_thread(chat, episode.base_url, episode.api_key)
+            episode.finish(1.0)
+    async with async_several(clients, Task("a", "q")) as (first, _):
+        first.finish(1.0)
+    assert claimed(client) == [] and client.get_rollout_stat()["completed_episodes"] == 2
+    for each in clients:
+        await each.close()
 
 
 async def test_the_async_twin_does_the_same(swarm: RunningSwarm, job: AgentJetJob) -> None:

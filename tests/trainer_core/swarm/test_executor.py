@@ -1,11 +1,17 @@
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 
 import pytest
 
 from tests.trainer_core.processes import eventually
-from trainer_core.swarm.executor import PeriodicDrainThreadPoolExecutor
+from trainer_core.swarm.executor import (
+    PeriodicDrainThreadPoolExecutor,
+    TaskCountLimitedThreadPoolExecutor,
+    run_episodes_until_all_complete,
+)
+from trainer_core.types import Task
 
 
 def test_results_come_together_and_a_slow_job_holds_nobody_up() -> None:
@@ -112,3 +118,32 @@ def test_shutdown_drops_what_is_queued_and_tries_nothing_again() -> None:
     with pytest.raises(OSError):
         first.result(5)
     assert queued.cancelled()
+
+
+def test_a_task_is_begun_when_all_episodes_of_an_earlier_one_are_done() -> None:
+    gates = {name: threading.Event() for name in "abc"}
+    pool = TaskCountLimitedThreadPoolExecutor(max_parallel_groups=2, max_workers=8)
+
+    def submit(name: str) -> list[Future[bool]]:
+        return pool.submit_group(name, gates[name].wait, [{"timeout": 20.0}, {"timeout": 20.0}])
+
+    running = [*submit("a"), *submit("b")]
+    with ThreadPoolExecutor(1) as outside:
+        third = outside.submit(submit, "c")
+        assert not third.done()
+        gates["b"].set()
+        gates["c"].set()
+        assert [future.result() for future in third.result(20)] == [True, True]
+    assert not any(future.done() for future in running[:2])
+    gates["a"].set()
+    pool.on_entering_weight_sync()
+    pool.shutdown()
+    assert all(future.result() for future in running)
+
+
+def test_all_episodes_are_played_and_told_in_order() -> None:
+    tasks = [Task(str(number)) for number in range(20)]
+    assert run_episodes_until_all_complete(tasks, lambda task: int(task.task_id)) == [*range(20)]
+    assert run_episodes_until_all_complete([], func=lambda task: 1, max_workers=4) == []
+    with pytest.raises(ZeroDivisionError):
+        run_episodes_until_all_complete(tasks[:2], func=lambda task: 1 / 0, auto_retry=False)

@@ -51,6 +51,10 @@ def test_what_is_none_leaves_the_file_and_what_is_left_out_the_defaults(tmp_path
     job = AgentJetJob(tmp_path / "base.yaml", batch_size=None, num_repeat=2)
     assert (job.model, job.batch_size, job.num_repeat, job.backbone) == ("tiny", 3, 2, "local")
     assert (job.swarm_mode, job.max_env_worker) == (True, 128)
+    (tmp_path / "theirs.yaml").write_text("ajet: {model: {path: tiny}, task_judge: {judge_protocol: null}}\n")
+    assert (
+        AgentJetJob(tmp_path / "theirs.yaml").config.to_dict() == AgentJetJob(model="tiny").config.to_dict()
+    )
     assert AgentJetJob().lora_rank == 0 and AgentJetJob(lora_rank=8).config.ajet.lora.lora_alpha == 16
 
 

@@ -29,9 +29,9 @@ class Server:
             f"{at:08x}-0000-4000-8000-000000000000": {
                 "client_uuid": f"client-{at % 3}",
                 "episode_type": "eval" if at % 10 == 9 else "train",
-                "llm_call_count": at % 7,
-                "time_since_last_activity": float(at * 7 % 240),
-                "discard_episode_timeout": 240.0,
+                "llm_call_count": str(at % 7),
+                "time_since_last_activity": f"{at * 7 % 240:.1f}s",
+                "discard_episode_timeout": "240.0s",
                 "optional_task_id": f"math[{at % 8}]",
             }
             for at in range(episodes)
@@ -76,7 +76,7 @@ class Server:
             "completed_tasks_details": {name: ["e"] * (at + 3) for at, name in enumerate(names)},
             "completed_tasks_client_uuids": {name: ["client-0", "client-1"] for name in names},
             "completed_tasks_rewards": {
-                name: {"mean": 0.1 * at, "std": 0.2} for at, name in enumerate(names)
+                name: [0.1 * at - 0.2, 0.1 * at + 0.2] for at, name in enumerate(names)
             },
             "running_episode_details": self.running if is_on and self.running else None,
             "episode_counts": {"finished": 120, "idle": 3, "aborted": 1, "late": 0} if is_on else {},

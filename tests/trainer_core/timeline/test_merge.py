@@ -192,8 +192,8 @@ VOCABULARY = {
 }
 
 
-def pieces(ids: SequenceOf[int]) -> list[str]:
-    return [VOCABULARY[token] for token in ids]
+def pieces(ids: SequenceOf[int]) -> list[str | None]:
+    return [VOCABULARY.get(token) for token in ids]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,8 @@ def pieces(ids: SequenceOf[int]) -> list[str]:
         ([call([1], [4]), call([1], [2, 3]), call([1, 2, 3, 8], [5])], ["1 [4]", "1 [2] [3] 8 [5]"], 0),
         # no token ends where the answer ends
         ([call([1], [2, 3]), call([1, 2, 9, 10], [5])], ["1 [2] [3]", "1 2 9 10 [5]"], 0),
+        # a model may sample a token that its tokenizer has not
+        ([call([1], [99, 3]), call([1, 8], [5])], ["1 [99] [3]", "1 8 [5]"], 0),
         # other text
         ([call([1], [2, 3]), call([1, 8], [5])], ["1 [2] [3]", "1 8 [5]"], 0),
     ],
