@@ -140,11 +140,10 @@ class AsyncSwarmClient:
             SwarmConfigError: the server cannot train with it.
             SwarmServerOfflineError: the training has ended before; the message says why.
         """
-        state = (await self._status())["engine_status"]
-        if force_restart and state != State.OFFLINE:
+        state = State((await self._status())["engine_status"])
+        if force_restart and state.is_running:
             await self.stop_engine()
-            state = State.OFFLINE
-        if state == State.OFFLINE:
+        if force_restart or not state.is_running:
             try:
                 await self.sync_train_config(agentjet_job)
             except SwarmRefusedError as error:
