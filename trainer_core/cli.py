@@ -102,7 +102,8 @@ def ajet(
         raise typer.Exit(BAD_CONFIG) from None
     if dry_run:
         raise typer.Exit(_dry_run(loaded, as_json))
-    _echo("warning", loaded.warnings)
+    if not loaded.config.ajet.enable_swarm_mode:  # the server has said them, of what its user has written
+        _echo("warning", loaded.warnings)
     main = _imported("trainer_core.backbone.main")
     tune_process()
     raise typer.Exit(main.train(loaded.config, ends_other=autokill))

@@ -57,9 +57,12 @@ async def serving(place: Place, conf: Path | None) -> AsyncIterator[tuple[SwarmS
             await server.engine.reopen()
             if conf is not None and server.engine.training is None:
                 try:
-                    await server.engine.configure(await asyncio.to_thread(conf.read_text, encoding="utf-8"))
+                    text = await asyncio.to_thread(conf.read_text, encoding="utf-8")
+                    taken = await server.engine.configure(text)
                 except (OSError, RefusedError) as error:
                     raise TrainingError(f"{conf}: {error}") from error
+                for warning in taken["warnings"]:
+                    print(f"warning: {warning}", file=sys.stderr, flush=True)
             watching = asyncio.create_task(server.watch())
             try:
                 yield server, ending
