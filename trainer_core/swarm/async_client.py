@@ -140,10 +140,10 @@ class AsyncSwarmClient:
             SwarmConfigError: the server cannot train with it.
             SwarmServerOfflineError: the training has ended before; the message says why.
         """
-        state = State((await self._status())["engine_status"])
-        if force_restart and state.is_running:
+        state = (await self._status())["engine_status"]
+        if force_restart and state != State.OFFLINE:
             await self.stop_engine()
-        if force_restart or not state.is_running:
+        if force_restart or state == State.OFFLINE:
             try:
                 await self.sync_train_config(agentjet_job)
             except SwarmRefusedError as error:

@@ -30,7 +30,6 @@ _CAUSES = {
     State.ROLLING_POST: "Engine is in post-rolling phase: the batch is complete. Try again soon.",
     State.WEIGHT_SYNCING: "Engine is syncing weights. Try again soon.",
     State.WEIGHT_EXPORTING: "Engine is syncing weights: it writes a checkpoint. Try again soon.",
-    State.STOPPING: "Engine not ready: it was stopped, and its training saves a checkpoint.",
 }
 NO_PLACE = "No available episodes to claim. Try again soon."
 """AgentJet's clients look for some of these words."""
@@ -146,7 +145,7 @@ class Book:
         if event is Event.START:
             self.counts.clear()
             self.curve.clear()
-        if not self.state.is_running:
+        if self.state is State.OFFLINE:
             self._forget()
 
     def told(self, detail: str) -> None:
@@ -226,7 +225,7 @@ class Book:
         Raises:
             RefusedError: no episode can be finished in this state.
         """
-        if not self.state.is_running or self.state is State.BOOTING:
+        if self.state in (State.OFFLINE, State.BOOTING):
             raise RefusedError(400, "not_rolling", f"no episode can be finished now. {_CAUSES[self.state]}")
 
     def end(self, claimed: Claimed, episode: Finished, *, is_active: bool = True) -> None:

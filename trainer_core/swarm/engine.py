@@ -34,6 +34,7 @@ _GRACE_S = 600.0
 """A training that is told to end finishes its phase and saves a checkpoint."""
 _ANSWERS_S = 30.0
 """So long `stop_engine` waits for that, and `start_engine` for a training to be there, before they answer."""
+_STOPPED = "stopped by a client"
 _AGAIN_S = 1.0
 _LOOKS_S = 0.05
 T = TypeVar("T")
@@ -106,15 +107,16 @@ class Engine:
         Raises:
             RefusedError: there is no config, it cannot be started, or was stopped meanwhile.
         """
-        if self._book.state.is_running:
+        if self._book.state is not State.OFFLINE:
             pid = self.training.launch.pid if self.training is not None else None
             return {"started": False, "pid": pid, "detail": f"it runs already: {self._book.state}"}
         if self._is_closing:
             raise RefusedError(503, "server_ends", "the swarm server ends")
         if not self._config.is_file():
             raise RefusedError(400, "no_config", "there is no config yet: send one with sync_train_config")
+        is_saving = self._ending is not None and not self._ending.done()
         waits = "it waits until the training before has saved its checkpoint"
-        self._book.happened(Event.START, waits if self._book.state is State.STOPPING else "")
+        self._book.happened(Event.START, waits if is_saving else "")
         self._changed()
         self._starts += 1
         starting = asyncio.create_task(self._launch(self._starts, self._starting))
@@ -148,8 +150,8 @@ class Engine:
     async def stop(self) -> None:
         """End the training, with time to save a checkpoint, and forget the episodes that run."""
         self._starts += 1  # one that is under way comes to nothing
-        if self._book.state.is_running:
-            await self._over(Event.STOP, "stopped by a client")
+        if self._book.state is not State.OFFLINE:
+            await self._over(Event.STOP, f"{_STOPPED}; its training saves a checkpoint before it ends")
         if self._ending is not None:
             await asyncio.wait({self._ending}, timeout=_ANSWERS_S)
 
@@ -318,8 +320,8 @@ class Engine:
             with suppress(sqlite3.Error):
                 await self._ledger.do(rows.note("training", None))
         finally:
-            if self._book.state is State.STOPPING:
-                self._book.happened(Event.GONE, "stopped by a client")
+            if self._book.state is State.OFFLINE and self._book.detail.startswith(_STOPPED):
+                self._book.told(_STOPPED)
                 self._changed()
 
     # --- what others ask ------------------------------------------------------------------------------
@@ -354,7 +356,7 @@ class Engine:
         return tail_of(Path(self.experiment_dir, "console.log"), lines)
 
     def _must_be_offline(self, what: str) -> None:
-        if self._book.state.is_running:
+        if self._book.state is not State.OFFLINE:
             message = f"{what} only while the engine is offline; it is {self._book.state}. Call stop_engine"
             raise RefusedError(400, "not_offline", message)
 

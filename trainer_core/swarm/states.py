@@ -11,7 +11,7 @@ class State(StrEnum):
     """What the engine is doing; the values are those of the wire protocol."""
 
     OFFLINE = "ENGINE.OFFLINE"
-    """No training runs."""
+    """No training runs; one that was stopped may still save its checkpoint."""
     BOOTING = "ENGINE.BOOTING"
     """A training has been started and loads its model."""
     ROLLING = "ENGINE.ROLLING"
@@ -22,13 +22,6 @@ class State(StrEnum):
     """The training learns from the batch, and samples with the new weights next."""
     WEIGHT_EXPORTING = "ENGINE.WEIGHT_EXPORTING"
     """It writes a checkpoint."""
-    STOPPING = "ENGINE.STOPPING"
-    """It was stopped, and saves a checkpoint before its process ends."""
-
-    @property
-    def is_running(self) -> bool:
-        """True if there is a training, or soon, that nobody has stopped."""
-        return self not in (State.OFFLINE, State.STOPPING)
 
 
 class Event(StrEnum):
@@ -43,11 +36,10 @@ class Event(StrEnum):
     STOP = "a client stops it"
     ENDED = "the training has done all its steps"
     CRASHED = "the training has died"
-    GONE = "the process of the training has ended"
 
 
 _S, _E = State, Event
-_RUNNING = [state for state in State if state.is_running]
+_RUNNING = [state for state in State if state is not State.OFFLINE]
 TRANSITIONS: Mapping[tuple[State, Event], State] = MappingProxyType(
     {
         (_S.OFFLINE, _E.START): _S.BOOTING,
@@ -57,11 +49,9 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = MappingProxyType(
         (_S.WEIGHT_SYNCING, _E.COLLECTING): _S.ROLLING,
         (_S.WEIGHT_SYNCING, _E.EXPORTING): _S.WEIGHT_EXPORTING,
         (_S.WEIGHT_EXPORTING, _E.EXPORTED): _S.WEIGHT_SYNCING,
-        **{(state, _E.STOP): _S.STOPPING for state in _RUNNING},
+        **{(state, _E.STOP): _S.OFFLINE for state in _RUNNING},
         **{(state, _E.ENDED): _S.OFFLINE for state in _RUNNING},
         **{(state, _E.CRASHED): _S.OFFLINE for state in _RUNNING},
-        (_S.STOPPING, _E.GONE): _S.OFFLINE,
-        (_S.STOPPING, _E.START): _S.BOOTING,
     }
 )
 """What is not here does not happen: `follow` refuses it."""
@@ -85,6 +75,6 @@ def as_markdown() -> str:
         rows.setdefault((event, after), []).append(state.removeprefix("ENGINE."))
     lines = ["| from | when | to |", "|---|---|---|"]
     for (event, after), before in rows.items():
-        names = "any but OFFLINE, STOPPING" if len(before) == len(_RUNNING) else ", ".join(before)
+        names = "any but OFFLINE" if len(before) == len(_RUNNING) else ", ".join(before)
         lines.append(f"| {names} | {event} | {after.removeprefix('ENGINE.')} |")
     return "\n".join(lines) + "\n"

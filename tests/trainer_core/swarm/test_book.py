@@ -74,7 +74,7 @@ class Commands(RuleBasedStateMachine):
             self.book.happened(event)
         except ValueError:
             assert self.book.state is before
-        if self.book.state in (State.OFFLINE, State.STOPPING):
+        if self.book.state is State.OFFLINE:
             self._offline()
 
     @rule(target=names, client=st.sampled_from(_CLIENTS), patience=st.sampled_from((1.0, 10.0)))
@@ -124,7 +124,7 @@ class Commands(RuleBasedStateMachine):
         book = self.book
         assert len(book.claims) <= 4
         assert not book.claims.keys() & set(self.released)
-        assert book.state not in (State.OFFLINE, State.BOOTING, State.STOPPING) or not book.claims
+        assert book.state not in (State.OFFLINE, State.BOOTING) or not book.claims
         assert sorted(book.uuids()) == sorted(self.ended)
         groups = [task for task in set(self.ended.values()) if list(self.ended.values()).count(task) >= 2]
         assert book.pool()["completed_tasks"] == len(groups)

@@ -263,7 +263,7 @@ async def test_a_batch_is_completed_without_a_client_that_vanishes(
 
 @pytest.mark.parametrize("how", [KILLED, OFF])
 @pytest.mark.parametrize(
-    "state", ["BOOTING", "ROLLING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING", "STOPPING"]
+    "state", ["BOOTING", "ROLLING", "ROLLING_POST", "WEIGHT_SYNCING", "WEIGHT_EXPORTING"]
 )
 async def test_who_vanishes_while_it_waits_keeps_nothing_from_others(
     swarm: Swarm, state: str, how: str
@@ -277,11 +277,7 @@ async def test_who_vanishes_while_it_waits_keeps_nothing_from_others(
         await swarm.roll(tasks=1)
         held = [await swarm.claim() for _ in range({"ROLLING": 4, "ROLLING_POST": 3}.get(state, 2))]
     training = swarm.trainings[-1]
-    if state == "STOPPING":
-        training.saves = True
-        connections = [await _sends(swarm, "/stop_engine", {})]
-    else:
-        connections = [await _sends(swarm, "/start_engine", {})]
+    connections = [await _sends(swarm, "/start_engine", {})]
     for claimed in held[:2] if state.startswith(("ROLLING_P", "WEIGHT")) else []:
         await swarm.call(claimed)
         await swarm.end(claimed)
@@ -295,11 +291,7 @@ async def test_who_vanishes_while_it_waits_keeps_nothing_from_others(
         for connection in connections:
             connection.transport.abort()
         await _is_so(swarm, lambda server: not server.episodes._waiting)
-    if state == "STOPPING":
-        training.dies()
-        await swarm.until("OFFLINE")
-        await swarm.post("/start_engine")
-    elif held:
+    if held:
         await swarm.post(ABORT, client_uuid="a", episode_uuid=held[-1]["episode_uuid"])
     if state == "ROLLING_POST":
         await swarm.until("WEIGHT_SYNCING")
@@ -327,7 +319,7 @@ async def test_a_complete_batch_does_not_wait_long_for_a_silent_episode(swarm: S
     assert swarm.server.book.uuids() == [slow["episode_uuid"]]
 
 
-async def test_a_stopped_engine_says_that_it_is_stopping_and_the_next_start_waits(
+async def test_a_stopped_engine_says_that_it_still_saves_and_the_next_start_waits(
     swarm: Swarm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = await swarm.roll()
@@ -336,8 +328,9 @@ async def test_a_stopped_engine_says_that_it_is_stopping_and_the_next_start_wait
     held = await swarm.claim(discard_episode_timeout=240)
     for _ in range(2):
         assert (await swarm.post("/stop_engine"))["success"]
-        assert (await swarm.status())["engine_status"] == "ENGINE.STOPPING"
-        assert "it was stopped" in (await swarm.claim())["fail_cause"]
+        status = await swarm.status()
+        assert status["engine_status"] == "ENGINE.OFFLINE" and "saves" in status["engine_status_detail"]
+        assert "offline" in (await swarm.claim())["fail_cause"]
         assert (await swarm.end(held, 400))["code"] == "not_claimed"
         await swarm.configure(tasks=1)
         started = await swarm.post("/start_engine")
