@@ -101,6 +101,7 @@ class Episodes:
                     message = f"episode {before.uuid} was ended already, with another report"
                     raise RefusedError(409, "ended_otherwise", message)
                 return _taken(before)
+        self.book.expired()  # also what nobody has looked for yet
         claimed = self.book.held(ended.episode_uuid, ended.client_uuid)
         self.book.may_end()
         if claimed.ending is not None:
