@@ -3,7 +3,7 @@
     ajet-swarm run --conf config.yaml --client "environment/bin/python swarm_client.py"
 
 An episode is an address and a key, which is all that an agent of verifiers wants of a model. It runs where
-verifiers is installed, and this project beside it (without extras).
+verifiers is installed, and this project beside it: `environment/bin/pip install -e ../..` (without extras).
 """
 
 import asyncio

@@ -392,7 +392,8 @@ class AsyncSwarmClient:
         return status
 
     async def _status(self, query: str = "", patience_s: float = PATIENCE_S) -> dict[str, Any]:
-        return await self._to.ask("GET", f"/get_engine_status{query}", wait_s=_POLL_S, patience_s=patience_s)
+        wait_s = _POLL_S if query else 0.0
+        return await self._to.ask("GET", f"/get_engine_status{query}", wait_s=wait_s, patience_s=patience_s)
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ import httpx
 from trainer_core.swarm.errors import error_of
 
 PATIENCE_S, SHORT_PATIENCE_S = 60.0, 5.0
-_ANSWERS_S, _CONNECTS_S = 90.0, 10.0
+_ANSWERS_S, _SHORT_ANSWERS_S, _CONNECTS_S = 90.0, 20.0, 10.0
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 _AGAIN = {429, 502, 503, 507}
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=3.0)
@@ -66,14 +66,16 @@ class Connection:
         patience_s: float = PATIENCE_S,
     ) -> dict[str, Any]:
         """The answer, which may take `wait_s` longer than others. While the server is away or busy it is
-        asked again, for `patience_s`.
+        asked again, for `patience_s` from its first failure; with less than `PATIENCE_S`, from now.
 
         Raises:
             SwarmError: it does not answer, or refuses.
         """
-        timeout = httpx.Timeout(_ANSWERS_S + wait_s, connect=_CONNECTS_S)
+        is_short = patience_s < PATIENCE_S
+        answers_s = _SHORT_ANSWERS_S if is_short else _ANSWERS_S
+        timeout = httpx.Timeout(answers_s + wait_s, connect=_CONNECTS_S)
         sent = {"json": {"client_uuid": self.client_uuid, **(body or {})}} if method == "POST" else {}
-        give_up_at = math.inf
+        give_up_at = time.monotonic() + wait_s + patience_s if is_short else math.inf
         for attempt in itertools.count():
             retry_after = ""
             answer: httpx.Response | httpx.TransportError

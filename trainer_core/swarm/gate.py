@@ -11,7 +11,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -219,9 +219,23 @@ class SwarmRollout:
         handed = read_batch(ledger, run, step)
         for version, payloads in handed.evaluated.items():
             self._on_evaluated(version, _in_groups(payloads))
-        episodes = _in_groups(handed.training)
+        episodes = without_lone(_in_groups(handed.training))
         check_some_succeeded(episodes)
         return episodes
+
+
+def without_lone(episodes: Sequence[Episode]) -> list[Episode]:
+    """Where tasks have several episodes, one that is alone in its task has no calls: compared with nothing,
+    its reward would be its advantage, whatever it is."""
+    size = Counter(episode.task.task_id for episode in episodes)
+    if max(size.values(), default=1) == 1:
+        return list(episodes)
+    return [
+        replace(each, calls=(), metrics={**each.metrics, "rollout/lone": 1.0})
+        if size[each.task.task_id] == 1
+        else each
+        for each in episodes
+    ]
 
 
 def _in_groups(payloads: Sequence[bytes]) -> list[Episode]:

@@ -20,6 +20,7 @@ import httpx
 from trainer_core.gateway.recording import OtherModel
 from trainer_core.swarm.async_client import AsyncSwarmClient
 from trainer_core.swarm.episode import OpenaiBaseUrlAndApiKey
+from trainer_core.swarm.errors import SwarmError
 from trainer_core.swarm.proxy_reward import ProxyAnswer, Reward
 from trainer_core.swarm.proxy_stream import text_of
 from trainer_core.swarm.states import State
@@ -137,16 +138,26 @@ class Groups:
         until = time.monotonic() + self._settings.wait_seconds
         begun = await self._claim(kind, count, 0.0)
         while not begun:
-            if (await self._swarm.get_engine_status())[0] == State.OFFLINE:
+            if await self._is_offline():
                 raise NoAnswerError("no training runs on the swarm server")
             wait_s = min(_POLL_S, until - time.monotonic())
             if wait_s <= 0:
                 waited = f"{self._settings.wait_seconds:g} s"
                 raise NoAnswerError(f"the swarm server had no episode within {waited}")
             begun = await self._claim(kind, 1, wait_s)
-        with suppress(NoAnswerError):
-            begun += await self._claim(kind, count - len(begun), _PLACE_S)
+        try:
+            with suppress(NoAnswerError):
+                begun += await self._claim(kind, count - len(begun), _PLACE_S)
+        except asyncio.CancelledError:  # the proxy ends
+            self.spawn(self.abort(begun))
+            raise
         return begun
+
+    async def _is_offline(self) -> bool:
+        """False also where the server does not say."""
+        with suppress(SwarmError, KeyError):
+            return (await self._swarm.get_engine_status())[0] == State.OFFLINE
+        return False
 
     async def _claim(self, kind: str, count: int, wait_s: float) -> list[OpenaiBaseUrlAndApiKey]:
         """As many as there are. They are this proxy's for as long as asking and comparing may take."""

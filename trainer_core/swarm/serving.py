@@ -101,20 +101,27 @@ async def run_clients(place: Place, conf: Path, commands: Sequence[str]) -> int:
         clients = [
             await asyncio.create_subprocess_shell(each, env=environment, process_group=0) for each in commands
         ]
+        failed: set[int] = set()
+
+        def tell() -> None:
+            for number, client in enumerate(clients):
+                if client.returncode and number not in failed:  # the others go on
+                    failed.add(number)
+                    told = (
+                        f"error: the client `{commands[number]}` ended with exit status {client.returncode}"
+                    )
+                    print(told, file=sys.stderr, flush=True)
+
         try:
-            failed: set[str] = set()
             while not ending.is_set() and server.book.state is not State.OFFLINE:
-                for command, client in zip(commands, clients, strict=True):
-                    if client.returncode and command not in failed:  # the others go on
-                        failed.add(command)
-                        told = f"error: the client `{command}` ended with exit status {client.returncode}"
-                        print(told, file=sys.stderr, flush=True)
+                tell()
                 if all(each.returncode is not None for each in clients):
                     break
                 console.show()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ending.wait(), _LOOKS_S)
         finally:
+            tell()
             await asyncio.gather(*map(_end, clients))
             detail = server.book.detail
             await server.engine.stop()
