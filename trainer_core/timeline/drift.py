@@ -23,8 +23,8 @@ def splice_recorded(
     """Put recorded tokens in the place of other tokens with the same text.
 
     Where the text of a prompt begins with that of an earlier prompt and answer, and a token ends where that
-    answer ends, the prompt's beginning becomes the earlier tokens; the longest such beginning counts. An answer
-    without text is not looked for.
+    answer ends, the prompt's beginning becomes the earlier tokens; the longest such beginning counts.
+    An answer without text is not looked for.
 
     Args:
         pieces: the text of each token, None where the tokenizer has none; they are compared joined.
