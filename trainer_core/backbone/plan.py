@@ -23,7 +23,7 @@ from trainer_core.config.section import path_of
 from trainer_core.engine.shape import ModelShape, decoder_shape, shape_of_folder
 from trainer_core.engine.tiny_model import check_size
 from trainer_core.environments.verifiers import VerifiersEnvironments
-from trainer_core.tasks.huggingface import count_huggingface
+from trainer_core.tasks.huggingface import check_has_validation, count_huggingface
 from trainer_core.tasks.reader import read_tasks
 from trainer_core.types import TrainingError
 
@@ -166,6 +166,8 @@ def _counted(ajet: Ajet) -> tuple[int | None, int | None, bool]:
     if reader.type != "huggingface_dat_repo" or ajet.enable_swarm_mode:
         return None, None, True
     repo = reader.huggingface_dat_repo
+    if validates(ajet):
+        check_has_validation(repo.dataset_path)
     splits = (repo.training_split, repo.validation_split if validates(ajet) else None)
     training, validation = (
         count_huggingface(repo.dataset_path, repo.dataset_name, split) if split else 0 for split in splits

@@ -3,7 +3,7 @@ user has set."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer_core.config.keys import all_keys
@@ -27,6 +27,17 @@ def as_ours(text: str) -> tuple[str, list[str]]:
         return text, []
     left_out: list[str] = []
     return as_yaml(_known(tree, "", left_out)), left_out
+
+
+def warnings_of(left_out: Sequence[str]) -> list[str]:
+    """That keys were left out: first those below `ajet.`, where a user may have mistyped one."""
+    ours = [path for path in left_out if path.startswith("ajet.")]
+    others = [path for path in left_out if path not in ours]
+    told = {
+        "not a key of this trainer, and left out": ours,
+        "other sections of a config of AgentJet's are left out": others,
+    }
+    return [f"{what}: {', '.join(paths)}" for what, paths in told.items() if paths]
 
 
 def _known(tree: Mapping[str, Any], prefix: str, left_out: list[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ It waits in the server, which answers when there is something, and while it is a
 from __future__ import annotations
 
 import atexit
+import inspect
 import logging
 import math
 import socket
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 CANNOT_CONNECT = "ENGINE.CANNOT_CONNECT"
 """What `get_engine_status` returns where no server answers."""
-_POLL_S, _BREATH_S = 30.0, 0.2
+_POLL_S, _BREATH_S, _AGAIN_S = 30.0, 0.2, 2.0
 _LIFETIMES = 2.0
 """An episode is given up after so many times its `discard_episode_timeout`."""
 _MOST_CLAIMED = 100_000
@@ -173,13 +174,18 @@ class AsyncSwarmClient:
         await self._until(lambda status: status["engine_status"] == desired_status)
 
     async def call_at_weight_sync(self, callback: Callable[[], object]) -> None:
-        """Call it each time the training begins to learn from a batch, until the client is closed."""
+        """Call it, and await what it returns if that is awaitable, each time the training begins to learn
+        from a batch, until the client is closed."""
         begun: int | None = None
         query = ""
         while True:
             try:
                 status = await self._status(query)
             except SwarmServerOfflineError:
+                continue
+            except SwarmError as error:
+                _log.warning("asked again in %g s: %s", _AGAIN_S, error)
+                await self._to.sleep(_AGAIN_S)
                 continue
             except RuntimeError:  # httpx, of a closed client
                 if self._to.is_closed:
@@ -189,7 +195,9 @@ class AsyncSwarmClient:
             before, begun = begun, status["global_step"] + learns
             if before is not None and begun > before:
                 try:
-                    callback()
+                    called = callback()
+                    if inspect.isawaitable(called):
+                        await called
                 except Exception:  # noqa: BLE001 - the next batch is told all the same
                     _log.exception("%r failed", callback)
             query = f"?wait_s={_POLL_S:g}&seen={status['number']}"

@@ -8,6 +8,7 @@ with client.episode(task) as episode:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -83,7 +84,13 @@ class SwarmClient:
 
     def add_entering_weight_sync_callback(self, callback: Callable[[], object]) -> None:
         """Call it each time the training begins to learn from a batch, in a thread of its own."""
-        watching = self._client.call_at_weight_sync(callback)
+
+        @wraps(callback)
+        def call() -> None:
+            if asyncio.iscoroutine(called := callback()):
+                asyncio.run(called)
+
+        watching = self._client.call_at_weight_sync(call)
         Thread(target=_run, args=(watching,), daemon=True, name="weight-sync").start()
 
     @contextmanager

@@ -20,7 +20,7 @@ from trainer_core.config.load import load_config, resolved_yaml
 from trainer_core.config.problems import ConfigError
 from trainer_core.config.schema import Ajet
 from trainer_core.swarm import ledger as rows
-from trainer_core.swarm.agentjet_config import as_ours
+from trainer_core.swarm.agentjet_config import as_ours, warnings_of
 from trainer_core.swarm.book import Book, RefusedError, Rules
 from trainer_core.swarm.ledger import Ledger
 from trainer_core.swarm.states import Event, State
@@ -88,12 +88,10 @@ class Engine:
         write_atomically(self._config, resolved)
         self._note_place(loaded.config.ajet)
         told = "the config is taken" if is_new else "this is the config already"
-        warnings = [str(warning) for warning in loaded.warnings]
-        if left_out:
-            warnings.append(
-                f"AgentJet's client sent keys that are not of this trainer: {', '.join(left_out)}"
-            )
-            _log.warning(warnings[-1])
+        warnings = warnings_of(left_out)
+        for warning in warnings:
+            _log.warning(warning)
+        warnings += map(str, loaded.warnings)
         return {
             "changed": is_new,
             "detail": told,
@@ -137,7 +135,9 @@ class Engine:
             console = Path(self.experiment_dir, "console.log")
             launched = await asyncio.to_thread(launch, self._folder, self._config, console, self.run)
             if number != self._starts:
-                await Training(launched).stop(0.0)
+                superseded = Training(launched)
+                await superseded.stop(0.0)
+                await superseded.close()
             self._must_be_number(number)
             self._follow(launched, ajet)
             await self._ledger.do(rows.note("training", launched.as_text()))

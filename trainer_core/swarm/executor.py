@@ -154,15 +154,20 @@ class TaskCountLimitedThreadPoolExecutor:
             Exception: what the last job raised, if `max_workers` of them in a row have failed for good.
         """
         self._free.acquire()
-        left = iter(range(len(args_list) - 1, -1, -1))
+        futures: list[Future[T]] = []
+        try:
+            for args in args_list:
+                futures.append(self._jobs.submit_with_periodic_drain(fn, **args)[0])
+        finally:
+            left = iter(range(len(futures), -1, -1))
 
-        def done(_: Future[T]) -> None:
-            if next(left) == 0:
-                self._free.release()
+            def done(_: Future[T] | None = None) -> None:
+                if next(left) == 0:
+                    self._free.release()
 
-        futures = [self._jobs.submit_with_periodic_drain(fn, **args)[0] for args in args_list]
-        for future in futures:
-            future.add_done_callback(done)
+            for future in futures:
+                future.add_done_callback(done)
+            done()  # of the submitting itself
         return futures
 
     def on_entering_weight_sync(self) -> None:

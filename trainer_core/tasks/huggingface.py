@@ -17,8 +17,8 @@ _FILES = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv
 def read_huggingface(
     dataset_path: str, dataset_name: str | None, split: str, *, needs_question: bool = True
 ) -> tuple[Task, ...]:
-    """Read one split, or the file that `dataset_path` names; a row without an id is called
-    `<split>-<row number>`.
+    """Read one split, or the file that `dataset_path` names, which is the training split; a row without an
+    id is called `<split>-<row number>`.
 
     Raises:
         DataError: the data set or split cannot be loaded, or a row has no question and needs one.
@@ -33,7 +33,7 @@ def read_huggingface(
                 f"task_reader.huggingface_dat_repo: {dataset_path!r} is one saved split without a name; save "
                 "a DatasetDict with the splits that training and validation take"
             )
-        elif (kind := _FILES.get(Path(dataset_path).suffix)) and Path(dataset_path).is_file():
+        elif kind := _kind_of_file(dataset_path):
             loaded = datasets.load_dataset(kind, data_files={split: dataset_path}, split=split)
         else:
             loaded = datasets.load_dataset(dataset_path, dataset_name, split=split)
@@ -45,6 +45,21 @@ def read_huggingface(
         ) from error
     source = f"{dataset_path}[{split}]"
     return unique_tasks(_rows(loaded, source, split, needs_question), source=source)
+
+
+def check_has_validation(dataset_path: str) -> None:
+    """One data file has no tasks to validate on.
+
+    Raises:
+        DataError: it is one.
+    """
+    if _kind_of_file(dataset_path):
+        raise DataError(
+            f"task_reader.huggingface_dat_repo.dataset_path: {dataset_path!r} is one data file, so it has "
+            "one split, to train on. To validate, name a folder with a file for each of training_split and "
+            "validation_split, such as train.jsonl and validation.jsonl; else set "
+            "ajet.trainer_common.test_freq: -1 and val_before_train: false"
+        )
 
 
 def count_huggingface(dataset_path: str, dataset_name: str | None, split: str) -> int | None:
@@ -72,6 +87,11 @@ def count_huggingface(dataset_path: str, dataset_name: str | None, split: str) -
             f"task_reader.huggingface_dat_repo: cannot read {dataset_path!r}: {type(error).__name__}: {error}"
         ) from error
     return None
+
+
+def _kind_of_file(dataset_path: str) -> str | None:
+    """What a data file is to `datasets`; None of any other data set."""
+    return _FILES.get(Path(dataset_path).suffix) if Path(dataset_path).is_file() else None
 
 
 def _check_split(splits: Iterable[str], dataset_path: str, split: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainer_core.config.section import path_of
 from trainer_core.tasks.builtin import WARMUP_TASKS, make_dummies, make_toy
-from trainer_core.tasks.huggingface import read_huggingface
+from trainer_core.tasks.huggingface import check_has_validation, read_huggingface
 from trainer_core.tasks.jsonl import read_jsonl
 from trainer_core.tasks.tracing import read_traces
 from trainer_core.types import DataError, Task, TaskSplits
@@ -57,6 +57,8 @@ def read_tasks(
         training, validation = _read_file(files.training), _read_file(files.validation)
     elif reader.type == "huggingface_dat_repo":
         repo = reader.huggingface_dat_repo
+        if validates:
+            check_has_validation(repo.dataset_path)
         read = partial(read_huggingface, repo.dataset_path, repo.dataset_name, needs_question=needs_question)
         training = read(repo.training_split)
         validation = read(repo.validation_split) if validates else ()

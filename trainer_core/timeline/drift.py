@@ -24,6 +24,7 @@ def splice_recorded(
 
     Where the text of a prompt begins with that of an earlier prompt and answer, and a token ends where that
     answer ends, the prompt's beginning becomes the earlier tokens; the longest such beginning counts.
+    An answer without text is not looked for.
 
     Args:
         pieces: the text of each token, None where the tokenizer has none; they are compared joined.
@@ -42,8 +43,8 @@ def splice_recorded(
         if new != prompt:
             off_context += len(completion)
         spliced.append(replace(call, prompt_ids=new, completion_ids=completion))
-        text += "".join(piece or "" for piece in pieces(completion))
-        recorded.setdefault(text, []).append(new + completion)
+        if sampled := "".join(piece or "" for piece in pieces(completion)):
+            recorded.setdefault(text + sampled, []).append(new + completion)
     return spliced, off_context
 
 

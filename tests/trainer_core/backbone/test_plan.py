@@ -231,5 +231,8 @@ def test_a_data_set_in_the_cache_of_the_hub_is_counted(
     assert (plan.schedule.steps_per_epoch, plan.validation_tasks) == (233, 1319)
     with pytest.raises(DataError, match=r"there is no .*/nowhere"):
         plan_of({"task_reader": {"huggingface_dat_repo": {"dataset_path": "./nowhere"}}, "task_judge": judge})
+    file = {"dataset_path": jsonl(tmp_path, 3)}
+    with pytest.raises(DataError, match="is one data file"):
+        plan_of({"task_reader": {"huggingface_dat_repo": file}, "task_judge": judge})
     unknown = plan_of({"task_reader": {"huggingface_dat_repo": {"dataset_path": "a/b"}}, "task_judge": judge})
     assert (unknown.schedule.total_steps, unknown.validations) == (None, None)

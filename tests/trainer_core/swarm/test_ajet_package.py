@@ -68,11 +68,15 @@ def test_a_data_file_is_read_and_its_rows_need_no_question(tmp_path: Path) -> No
     path = tmp_path / "papers.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"abstract": ["x", "y"]}), path)
     config = AjetTaskReader(huggingface_dat_repo=HuggingfaceDatRepo(dataset_path=str(path)))
-    tasks = HuggingFaceTaskReader(config).get_training_tasks()
+    reader = HuggingFaceTaskReader(config)
+    tasks = reader.get_training_tasks()
     assert [(task.task_id, task.main_query, task.metadata["abstract"]) for task in tasks] == [
         ("train-0", "", "x"),
         ("train-1", "", "y"),
     ]
+    assert len([*reader.generate_training_tasks()]) == 2
+    with pytest.raises(DataError, match="is one data file"):
+        reader.get_validation_tasks()
     assert RouterTaskReader("random_dummy").get_training_tasks()[7].metadata == {"random_number": 7}
 
 

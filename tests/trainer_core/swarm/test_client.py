@@ -303,17 +303,37 @@ def test_a_token_is_wanted(tmp_path: Path, fake_training: None, monkeypatch: pyt
 
 def test_a_callback_is_called_once_for_each_batch(client: SwarmClient) -> None:
     called: list[int] = []
+    awaited: list[int] = []
 
     def fails() -> None:
         called.append(client.get_global_step())
         raise ZeroDivisionError
 
+    async def is_awaited() -> None:
+        await asyncio.sleep(0)
+        awaited.append(client.get_global_step())
+
     client.add_entering_weight_sync_callback(fails)
+    client.add_entering_weight_sync_callback(is_awaited)
     for step in (1, 2):
         for task in ("a", "b"):
             play(client, task, 0.0), play(client, task, 1.0)
         client.wait_for_step(step)
-    eventually(lambda: len(called) == 2)
+    eventually(lambda: len(called) == len(awaited) == 2)
+
+
+async def test_a_callback_is_awaited_and_outlives_what_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter((0, None, 1))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        step = next(steps)
+        told = {"engine_status": "ENGINE.ROLLING", "global_step": step, "number": step}
+        return httpx.Response(504) if step is None else httpx.Response(200, json=told)
+
+    monkeypatch.setattr(async_client, "_AGAIN_S", 0.0)
+    client = AsyncSwarmClient("http://swarm", verbose=False, transport=httpx.MockTransport(answer))
+    await client.call_at_weight_sync(client.close)
+    assert list(steps) == []
 
 
 def test_who_starts_nothing_waits_until_the_engine_rolls(swarm: RunningSwarm, job: AgentJetJob) -> None:

@@ -141,6 +141,20 @@ def test_a_task_is_begun_when_all_episodes_of_an_earlier_one_are_done() -> None:
     assert all(future.result() for future in running)
 
 
+def test_a_task_that_is_not_begun_takes_no_place() -> None:
+    pool = TaskCountLimitedThreadPoolExecutor(1, 2, auto_retry=False, block_first_run=True)
+    assert pool.submit_group("empty", fails(0), []) == []
+    with pytest.raises(OSError):
+        pool.submit_group("first", fails(1), [{}])
+    with pytest.raises(TypeError):
+        pool.submit_group("no mapping", fails(0), [{}, None])  # type: ignore[list-item]
+    assert [future.result() for future in pool.submit_group("well", fails(0), [{}, {}])] == ["done", "done"]
+    pool.shutdown()
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            pool.submit_group("late", fails(0), [{}])
+
+
 def test_all_episodes_are_played_and_told_in_order() -> None:
     tasks = [Task(str(number)) for number in range(20)]
     assert run_episodes_until_all_complete(tasks, lambda task: int(task.task_id)) == [*range(20)]

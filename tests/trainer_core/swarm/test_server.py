@@ -140,11 +140,13 @@ async def test_a_web_page_commands_nothing(swarm: Swarm) -> None:
 async def test_a_stop_ends_a_start_that_is_under_way(swarm: Swarm, monkeypatch: pytest.MonkeyPatch) -> None:
     await swarm.configure(tasks=1)
     goes_on, begun, real = threading.Event(), threading.Event(), engine_module.launch
+    launched: list[Launch] = []
 
     def slowly(*how: Any) -> Launch:
         begun.set()
         goes_on.wait(10)
-        return real(*how)
+        launched.append(real(*how))
+        return launched[-1]
 
     monkeypatch.setattr(engine_module, "launch", slowly)
     starting = asyncio.create_task(swarm.post("/start_engine", 409))
@@ -153,6 +155,7 @@ async def test_a_stop_ends_a_start_that_is_under_way(swarm: Swarm, monkeypatch: 
     goes_on.set()
     assert (await starting)["code"] == "stopped"
     assert not swarm.trainings[-1].is_alive and (await swarm.status())["engine_status"] == "ENGINE.OFFLINE"
+    assert not await asyncio.to_thread(Path(launched[0].place).exists)
 
 
 async def test_a_batch_that_ends_its_training_twice_is_left_out(swarm: Swarm) -> None:

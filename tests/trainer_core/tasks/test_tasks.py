@@ -183,6 +183,14 @@ def test_without_validation_a_data_set_needs_no_validation_split(tmp_path: Path)
         splits_of(reader)
 
 
+def test_a_data_file_is_the_training_split_alone(tmp_path: Path) -> None:
+    file = write(tmp_path / "rows.jsonl", '{"question": "a", "answer": "b"}')
+    reader = {"type": "huggingface_dat_repo", "huggingface_dat_repo": {"dataset_path": str(file)}}
+    assert len(splits_of(reader, validates=False).training) == 1
+    with pytest.raises(DataError, match=r"rows\.jsonl' is one data file.*name a folder with"):
+        splits_of(reader)
+
+
 @pytest.mark.parametrize(
     ("written", "answer"),
     [("5 + 7 = 12\n#### 12", "12"), ("#### $1,000", "$1,000"), ("1) do this\n#### Conclusion", None)],

@@ -213,6 +213,8 @@ def pieces(ids: SequenceOf[int]) -> list[str | None]:
         ([call([1], [2, 3]), call([1, 2, 9, 10], [5])], ["1 [2] [3]", "1 2 9 10 [5]"], 0),
         # a model may sample a token that its tokenizer has not
         ([call([1], [99, 3]), call([1, 8], [5])], ["1 [99] [3]", "1 8 [5]"], 0),
+        # an answer without text is no part of the same prompt
+        ([call([1, 2], [99]), call([1, 2], [3])], ["1 2 [99]", "1 2 [3]"], 0),
         # other text
         ([call([1], [2, 3]), call([1, 8], [5])], ["1 [2] [3]", "1 8 [5]"], 0),
     ],
