@@ -86,7 +86,7 @@ $(ENVIRONMENTS)/%/ready: Makefile
 # Each package of the stack by its exact version and without dependencies: verl declares fewer than it needs, vLLM's
 # CPU build asks for a torch that another index has, and the two want different versions of transformers.
 STACK := .venv-stack
-STACK_TESTS := OMP_NUM_THREADS=1 VLLM_PYTHON=$(CURDIR)/$(STACK)/vllm/bin/python $(STACK)/verl/bin/python -m pytest -q -p no:xdist --disable-warnings
+STACK_TESTS := OMP_NUM_THREADS=1 VLLM_PYTHON=$(CURDIR)/$(STACK)/vllm/bin/python $(STACK)/verl/bin/python -m pytest -q -p no:xdist --disable-warnings --timeout 900
 cpu-stack: $(STACK)/self-test
 
 $(STACK)/%/ready: stack/%.txt constraints.txt
