@@ -16,7 +16,7 @@ import pytest
 
 from tests.trainer_core.processes import eventually
 from tests.trainer_core.swarm.conftest import AGENTS, RunningSwarm, chat
-from trainer_core.swarm import async_client, connection
+from trainer_core.swarm import async_client, connection, engine_client
 from trainer_core.swarm.async_client import AsyncSwarmClient
 from trainer_core.swarm.async_client import several as async_several
 from trainer_core.swarm.client import SwarmClient, several
@@ -330,7 +330,7 @@ async def test_a_callback_is_awaited_and_outlives_what_is_no_answer(monkeypatch:
         told = {"engine_status": "ENGINE.ROLLING", "global_step": step, "number": step}
         return httpx.Response(504) if step is None else httpx.Response(200, json=told)
 
-    monkeypatch.setattr(async_client, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(engine_client, "_AGAIN_S", 0.0)
     client = AsyncSwarmClient("http://swarm", verbose=False, transport=httpx.MockTransport(answer))
     await client.call_at_weight_sync(client.close)
     assert list(steps) == []
