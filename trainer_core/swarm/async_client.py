@@ -28,11 +28,6 @@ class AsyncSwarmClient(EngineClient):
     """Of one event loop. Methods raise a `SwarmError` (`errors.py`) where something goes wrong; any of them
     SwarmServerOfflineError (code `cannot_connect`)."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """See `EngineClient`."""
-        super().__init__(*args, **kwargs)
-        self._given_up_at: dict[str, float] = {}
-
     async def begin_episode(
         self, discard_episode_timeout: float = 240, episode_type: str = "train", throttle_policy: Any = None
     ) -> tuple[str, OpenaiBaseUrlAndApiKey]:

@@ -66,6 +66,8 @@ class EngineClient:
         self._to = Connection(server_url, token, **given)
         self.server_url, self.client_uuid = self._to.url, self._to.client_uuid
         self._job = agentjet_job
+        self._given_up_at: dict[str, float] = {}
+        """When each episode that was begun is given up."""
         if auto_start_swarm_server:
             _start_server(server_url)
 
