@@ -17,7 +17,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from harness.machine.ports import a_free_port
 
 _SERVER = str(Path(__file__).with_name("_swarm_server.py"))
 _PEER = str(Path(__file__).with_name("_swarm_peer.py"))
@@ -91,13 +92,6 @@ class Connection:
             found += (await reader.readexactly(size + 2))[:-2]
         await reader.readline()
         return found
-
-
-def free_port() -> int:
-    """One that nobody listens at."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def start_server(folder: Path, port: int) -> subprocess.Popen[bytes]:
@@ -198,7 +192,7 @@ def _start_peer(port: int, episodes: int) -> subprocess.Popen[bytes]:
 
 
 async def _measure_peer(clients: int, episodes: int) -> None:
-    port = free_port()
+    port = a_free_port()
     peer = _start_peer(port, episodes)
     connection = Connection(port)
     await until(lambda: _answers(connection))
@@ -216,7 +210,7 @@ async def _measure(clients: int, sizes: list[int], wake_count: int) -> None:
     for episodes in (0, *_PEER_SIZES):
         await _measure_peer(clients, episodes)
     with tempfile.TemporaryDirectory() as name:
-        folder, port = Path(name), free_port()
+        folder, port = Path(name), a_free_port()
         server = start_server(folder, port)
         await rolling(port, CONFIG.format(folder=folder, tasks=10_000_000))
         process, done = psutil.Process(server.pid), 0
@@ -244,7 +238,7 @@ async def _measure(clients: int, sizes: list[int], wake_count: int) -> None:
         server.send_signal(signal.SIGTERM)
         server.wait()
     with tempfile.TemporaryDirectory() as name:
-        folder, port = Path(name), free_port()
+        folder, port = Path(name), a_free_port()
         server = start_server(folder, port)
         config = CONFIG.format(folder=folder, tasks=1000).replace("100000}", "1}")
         await rolling(port, config)

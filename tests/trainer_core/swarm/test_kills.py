@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.swarm import Connection, free_port, rolling, start_server, until
+from benchmarks.swarm import Connection, rolling, start_server, until
+from harness.machine.ports import a_free_port
 
 _CLIENTS = 64
 CONFIG = """
@@ -125,7 +126,7 @@ def _check(folder: Path, seen: Seen) -> None:
 
 
 async def _kill_again_and_again(folder: Path, kills: int, seed: int) -> tuple[Seen, list[float]]:
-    port, chosen = free_port(), random.Random(seed)
+    port, chosen = a_free_port(), random.Random(seed)
     server = start_server(folder, port)
     await rolling(port, CONFIG.format(folder=folder))
     load = Load(port, seed)
@@ -163,7 +164,7 @@ async def test_nothing_acknowledged_is_lost_or_doubled(tmp_path: Path, kills: in
 
 
 async def test_a_training_that_dies_learns_again_from_the_same_batches(tmp_path: Path) -> None:
-    port = free_port()
+    port = a_free_port()
     server = start_server(tmp_path, port)
     try:
         await rolling(port, CONFIG.format(folder=tmp_path))

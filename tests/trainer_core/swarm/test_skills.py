@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from benchmarks.swarm import free_port, start_server
+from benchmarks.swarm import start_server
+from harness.machine.ports import a_free_port
 
 ROOT = Path(__file__).parents[3]
 SKILLS = sorted(path.parent for path in (ROOT / "skills").glob("*/SKILL.md"))
@@ -21,7 +22,7 @@ SKILLS = sorted(path.parent for path in (ROOT / "skills").glob("*/SKILL.md"))
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    port = free_port()
+    port = a_free_port()
     process = start_server(tmp_path, port)
     yield f"http://127.0.0.1:{port}"
     process.send_signal(signal.SIGTERM)
