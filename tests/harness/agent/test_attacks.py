@@ -12,7 +12,6 @@ import pytest
 
 from harness import actions, journal
 from harness.agent import approval, loop
-from harness.agent.approval import Answer
 from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.environment import known_secrets
