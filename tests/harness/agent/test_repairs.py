@@ -226,6 +226,35 @@ def own_python(folder: Path) -> str:
     return str(folder / "venv" / "bin" / "python")
 
 
+@pytest.mark.parametrize(("took_s", "fails"), [(10, False), (400, False), (400, True)])
+async def test_a_long_training_is_tried_before_its_repaired_launch(
+    tmp_path: Path, took_s: float, fails: bool
+) -> None:
+    fate: Fate = lambda values, env, n: {  # noqa: E731
+        **(failed(**OOM) if n == 1 else done()),
+        "started_at": 0.0,
+        "ended_at": took_s,
+    }
+    world = RepairWorld(fate)
+    experiment = experiment_in(tmp_path, world)
+    executor = RepairExecutor(experiment, world)
+    tried: list[str] = []
+
+    def smoke_run(action: Any) -> dict[str, Any]:
+        tried.append(changes_of(experiment.state.draft)[-1])
+        return {"failed": fails and len(tried) == 1}
+
+    executor.smoke_run = smoke_run  # type: ignore[attr-defined]
+    await loop.run(executor, Playbook())
+    experiment.close()
+    assert tried == {(10, False): [], (400, False): [SHARE], (400, True): [SHARE, OPTIMIZER]}[took_s, fails]
+    assert experiment.state.verdict is not None and experiment.state.verdict.outcome is Outcome.SUCCEEDED
+
+
+def changes_of(draft: PendingChanges) -> list[str]:
+    return [change.what for change in draft.changes]
+
+
 async def test_what_a_person_does_not_approve_gives_way_to_the_next(tmp_path: Path) -> None:
     world = RepairWorld(lambda values, env, n: failed(**OOM) if n == 1 else done())
     experiment = experiment_in(tmp_path, world)

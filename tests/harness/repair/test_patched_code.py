@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.blueprint import Blueprint
 from harness.repair import patched_code
@@ -249,3 +251,13 @@ def test_no_command_or_config_may_lead_back(plan: Blueprint, repository: Path, t
     with pytest.raises(PatchError, match="launch command"):
         relocate(hidden)
     assert relocate(f"python {home}/src/../train.py").endswith("ktrees/7f3a00000000/project/train.py")
+
+
+@given(
+    st.lists(st.sampled_from(["a\n", "b\n", "  a\n", "\n"])), st.lists(st.sampled_from(["a\n", "c\n", ""]))
+)
+def test_the_smallest_change_makes_one_text_of_the_other(before: list[str], after: list[str]) -> None:
+    here, there = "".join(before), "".join(after)
+    old, new = patched_code.smallest_change(here, there)
+    assert here == there or here.count(old) == 1 or not here
+    assert here.replace(old, new, 1) == there

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from harness.agent import approval
 from harness.blueprint import read
 from harness.journal import Entry, Event, Journal
-from harness.journal.events import AttemptEvent, Created, Held, Intent, Launched
+from harness.journal.events import ApprovalAsked, AttemptEvent, Created, Held, Intent, Launched
 from harness.state import Verdict
 from harness.sweep.events import RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
 from harness.sweep.state import Sweep
+from tests.harness.runs import created
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, fails, gets_on
 
@@ -287,3 +289,25 @@ async def _story(folder: Path, made: SweepPlan, nth: int = 0, is_written: bool =
     flag = json.loads((folder / "finish.flag").read_text())
     story = (verdict, outcomes, sorted(host.started), dict(host.leases), flag["runs"])
     return story, len(sweep.journal.entries)
+
+
+async def test_a_run_that_asks_a_person_gives_its_slot_to_the_others(tmp_path: Path) -> None:
+    made = begun(tmp_path, plan(2, 2, canary={}, parallel=1))
+
+    def asks(job: Any) -> int:
+        job.result_dir.mkdir(exist_ok=True)
+        with Journal(job.result_dir / "journal.jsonl", made.clock) as journal:
+            journal.append(created())
+            journal.append(ApprovalAsked("launch", {}))
+        return 75
+
+    host = ScriptedHost({"p02-s0": [asks]})
+    task = asyncio.ensure_future(done(made, host))
+    await until(lambda: "p02-s1/01" in host.started and not host.leases)
+    assert "p02-s0/02" not in host.started and not task.done()
+    folder = made.folder.result_dir("p02-s0")
+    question = approval.open_question(Journal(folder / "journal.jsonl", lambda: 1.0).entries)
+    assert question is not None
+    approval.answer(folder, question, approval.Answer("yes", "me"))
+    assert (await task).outcome.value == "succeeded"
+    assert host.started.count("p02-s0/02") == 1
