@@ -41,4 +41,5 @@ FORMATS = (
 
 def format_of(path: Path) -> Format | None:
     """The format of a file, by its name."""
-    return next((one for one in FORMATS if one.file.search(path.as_posix())), None)
+    text = path.as_posix()
+    return next((one for one in FORMATS if one.file.search(text)), None)
