@@ -73,9 +73,7 @@ def draw_figures(
             makers.append((title, partial(_metric, record, series, name, title)))
         elif is_expected and is_reinforcement(record):
             left_out.append(title)
-    foreign = [
-        series for series in foreign_metrics(record) if series.key not in drawn and len(series.values) > 1
-    ]
+    foreign = [series for series in foreign_metrics(record) if series.key not in drawn and _is_course(series)]
     foreign.sort(key=lambda series: (series.key != leading, kind_of(series.key) is None))
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
@@ -92,6 +90,10 @@ def draw_figures(
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
     return figures, missing
+
+
+def _is_course(series: Series) -> bool:
+    return len(series.values) > 1
 
 
 def _is_drawable(series: Series) -> bool:
