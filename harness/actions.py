@@ -6,12 +6,13 @@ model's to choose: code fills it in.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from harness.command import plain, read_or_empty
 from harness.providers.tools import Action as Action
-from harness.providers.tools import Filled
+from harness.providers.tools import CallError, Filled
 from harness.results.narrative.findings import Section as NarrativeSection
 from harness.state import Outcome
 
@@ -121,6 +122,27 @@ class EditConfig(Action, kind="edit_config"):
         return self
 
 
+class EditArguments(Action, kind="edit_arguments"):
+    """Change flags or overrides that the launch command gives, for the NEXT launch, under the rules of
+    `edit_config`. Only what stands in the command; for a new flag ask a person. Use `check` afterwards."""
+
+    changes: Annotated[
+        dict[str, Scalar],
+        Field(min_length=1, max_length=20, description="Flag or key to new value: {'--micro-batch': 4}."),
+    ]
+    why: Why
+
+    def as_edit(self, command: str) -> EditConfig:
+        """The same as an edit of the config's keys, which is made where the command sets them. Raises
+        CallError for what the command does not give."""
+        given = read_or_empty(command)
+        if missing := [name for name in self.changes if given.setting_of(name) is None]:
+            raise CallError(
+                f"The launch command does not give {missing[0]}; a person may give it a new flag: ask_person."
+            )
+        return EditConfig(changes={plain(name): new for name, new in self.changes.items()}, why=self.why)
+
+
 class SetEnvironment(Action, kind="set_environment"):
     """Set one environment variable of the training for the NEXT launch. Only variables that tune how it runs
     are allowed (such as PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, OMP_NUM_THREADS, HF_HUB_OFFLINE)."""
@@ -136,9 +158,10 @@ class PatchCode(Action, kind="patch_code"):
     Only if the blueprint's [exp_code_changes] allows that file. Give text that stands in the file exactly
     once and what replaces it. Never touch how results are computed: reward, data, metrics, evaluation."""
 
+    LONGEST: ClassVar[int] = 4000
     path: Annotated[str, _text(300, "Relative to the codebase.")]
-    old: Annotated[str, _text(4000, "Text that stands there once.")]
-    new: Annotated[str, Field(max_length=4000, description="The text that replaces it.")]
+    old: Annotated[str, _text(LONGEST, "Text that stands there once.")]
+    new: Annotated[str, Field(max_length=LONGEST, description="The text that replaces it.")]
     why: Why
 
 
@@ -173,6 +196,16 @@ class Check(Action, kind="check"):
     trainer's own dry run of the config with your edits. Do this before every launch that follows an edit."""
 
 
+class SmokeRun(Action, kind="smoke_run"):
+    """Try what is prepared for a moment: the real command with the config, variables and code of the NEXT
+    launch, until it has shown so many steps or the seconds are over. It is no attempt, and its numbers are no
+    results. Do this before the launch of a repair whose training is long."""
+
+    steps: Annotated[int, Field(ge=1, le=20, description="Metric rows to see.")] = 1
+    seconds: Annotated[int, Field(ge=5, le=600, description="At most.")] = 120
+    why: Why
+
+
 class Prepare(Action, kind="prepare"):
     """Write provenance and everything the run needs before its first launch."""
 
@@ -191,8 +224,37 @@ class Launch(Action, kind="launch"):
 
 class Wait(Action, kind="wait"):
     """Let the running training go on, and wait until something happens: its end, an error, a deadline, or the
-    next routine look. You get what happened, not a log. This costs nothing: choose it whenever the training
-    may recover or you are not sure."""
+    next routine look; where none runs, wait for a person's answer. You get what happened, not a log. This
+    costs nothing: choose it whenever the training may recover or you are not sure."""
+
+
+class AskPerson(Action, kind="ask_person"):
+    """Put a question to a person: a change that only they may allow (a path, a flag, a learning rate: any key
+    of the config or flag of the command), or options to choose from. You go on at once: try other repairs, or
+    `wait` for the answer. A change they allow is in the next launch. Without an answer in time the default
+    holds: for a change that is no. Ask once, with all they need to decide."""
+
+    question: Annotated[str, _text(1000, "What they should decide, and why.")]
+    changes: Annotated[
+        dict[str, Scalar],
+        Field(
+            default_factory=dict,
+            max_length=20,
+            description="Dotted key, or flag of the command such as '--data', to new value.",
+        ),
+    ]
+    options: Annotated[tuple[str, ...], Field(max_length=6, description="Answers to choose from.")] = ()
+    default: Annotated[str, Field(max_length=200, description="The option that holds without an answer.")] = (
+        ""
+    )
+
+    @model_validator(mode="after")
+    def _is_answerable(self) -> "AskPerson":
+        if bool(self.changes) == bool(self.options):
+            raise ValueError("give either changes (answered by yes or no) or options")
+        if self.options and self.default not in self.options:
+            raise ValueError("default must be one of the options")
+        return self
 
 
 class Pause(Action, kind="pause"):
@@ -257,8 +319,8 @@ LOOKING = (ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSumm
 
 OFFERED: tuple[type[Action], ...] = (
     *LOOKING,
-    *(RenderConfig, EditConfig, SetEnvironment, PatchCode, Check),
-    *(Launch, Wait, Stop, Diagnose, Note, WriteReportSection, Finish),
+    *(RenderConfig, EditConfig, EditArguments, SetEnvironment, PatchCode, Check, SmokeRun),
+    *(Launch, Wait, Stop, Diagnose, Note, AskPerson, WriteReportSection, Finish),
 )
 """What a language model is offered, always all of it and in this order: the bytes of the tools never
 change. The other actions are code's own business."""

@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from harness.actions import OFFERED, Action, Finish, Launch, Wait, action_of_entry
+from harness.actions import OFFERED, Action, EditArguments, Finish, Launch, Wait, action_of_entry
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
@@ -146,6 +146,8 @@ class LlmPolicy:
         calls = [ToolCall(**call) for call in answer.calls]
         try:
             action = action_in(answer.stop, calls, OFFERED, "finish", self._filled())
+            if isinstance(action, EditArguments):
+                action = action.as_edit(self._state.command)
             if isinstance(action, Launch):
                 self._refuse_unchecked()
         except CallError as error:
