@@ -182,17 +182,11 @@ def find_run(word: str | None) -> Path:
     if word is None:
         return _newest(runs())
     path = Path(word).expanduser()
-    if _has_begun(path, "run"):
-        return path.resolve()
-    sweep = path.resolve() if is_sweep(path) else None
-    try:
-        if sweep is None:
-            return _by_word(word, path, runs())
-    except UnknownRunError:
-        sweep = _answering(word, everything("sweep"))
-        if sweep is None:
-            raise
-    raise UnknownRunError(_not_a_run(sweep))
+    is_path = _has_begun(path, "run") or is_sweep(path)
+    found = (None if is_path else _answering(word, runs())) or find(word)
+    if not _has_begun(found, "run"):
+        raise UnknownRunError(_not_a_run(found))
+    return found
 
 
 def _has_begun(folder: Path, kind: Kind) -> bool:

@@ -144,9 +144,7 @@ class Watch:
         return "not_finite" if self._health.fatal() else next(iter(signs), "")
 
     def close(self) -> None:
-        """Close metrics.jsonl, and look for no other rows."""
-        if self._other_rows:
-            self._other_rows.close()
+        """Close metrics.jsonl."""
         if self._metrics_file:
             self._metrics_file.close()
 
@@ -265,9 +263,7 @@ class Watch:
         if self.has_other_rows:
             self._start_again()
             self.has_other_rows = False
-        if self._other_rows:
-            self._other_rows.close()
-            self._other_rows = None
+        self._other_rows = None
 
     def _start_again(self, file: str = "") -> None:
         """The source was rewritten (the trainer resumed), or is another `file`: so are the rows."""

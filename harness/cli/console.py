@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from harness import index
 from harness.errors import UserError
 from monitors.json_numbers import worded
 
@@ -42,6 +43,8 @@ OnlyOne = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+find_run, find_any = index.find_run, index.find
+"""The result folder of the run (or, `find_any`, of the run or sweep) that a person means."""
 
 
 def console() -> "Console":
@@ -115,21 +118,6 @@ class OneMessage(TyperGroup):
             raise
         except OSError as error:
             fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-
-
-def find_run(word: str | None) -> Path:
-    """The result folder of the run that a person means; a sweep is not a run. Raises UnknownRunError."""
-    from harness import index
-
-    return index.find_run(word)
-
-
-def find_any(word: str | None) -> Path:
-    """The result folder of the run or of the sweep that a person means (`harness.index.is_sweep`
-    tells which). Raises UnknownRunError."""
-    from harness import index
-
-    return index.find(word)
 
 
 def print_json(value: Any) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness import index
 from harness.cli.console import AsJson, console, fail, piped_log, print_json
 from harness.outcome import Outcome
+from monitors.files import AttemptFiles
 
 if TYPE_CHECKING:
     from harness.attempt import AttemptEnd
     from harness.diagnosis import Diagnosis
-    from monitors.files import AttemptFiles
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
 _ON_PURPOSE = (Outcome.STOPPED_EARLY, Outcome.CANCELLED)
@@ -97,7 +98,6 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "Di
     """What the target tells, and what to do about it."""
     from harness.diagnosis import diagnose
     from harness.repair import advice
-    from monitors.files import AttemptFiles
 
     if log == Path("-"):
         with piped_log() as piped:
@@ -115,12 +115,10 @@ def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "Di
 
 
 def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
-    from harness import index
     from harness.diagnosis import Diagnosis, diagnose
     from harness.environment import known_secrets
     from harness.repair import advice
     from harness.results.text import clean_tree
-    from monitors.files import AttemptFiles
 
     try:
         folder = index.find_run(None if word is None else str(word))

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from harness import index
 from harness.cli.console import RunOrSweep, fail, find_any
+from monitors.files import AttemptFiles
 
 REPORTS = ("report.html", "sweep_report.html")
 SHOWS_WINDOWS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -23,8 +25,6 @@ def rm(
 
     A running one is refused.
     """
-    from harness import index
-
     folders = [find_any(word) for word in runs]
     for folder in folders:
         refusal = _refusal(folder)
@@ -39,8 +39,7 @@ def rm(
 
 def _refusal(folder: Path) -> str:
     """Why this folder cannot be deleted now; "" where it can."""
-    from harness import index, journal
-    from monitors.files import AttemptFiles
+    from harness import journal
 
     sweep = index.sweep_of(folder)
     if sweep is not None:

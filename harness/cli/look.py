@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness import index
 from harness.cli.console import (
     AsJson,
     Run,
@@ -22,7 +23,10 @@ from harness.cli.console import (
     print_facts,
     print_json,
 )
+from harness.index import is_sweep
 from harness.wording import short_duration as duration
+from monitors.files import AttemptFiles
+from monitors.tmux import Session
 
 if TYPE_CHECKING:
     from harness.state import ExperimentState
@@ -60,8 +64,6 @@ def ls(
 
 def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
     """Show a run or a sweep: state, attempts, headline numbers."""
-    from harness.index import is_sweep
-
     folder = find_any(run)
     if is_sweep(folder):
         from harness.cli.show_sweep import show_sweep
@@ -123,7 +125,6 @@ def logs(
     ] = None,
 ) -> None:
     """Print the log of the training."""
-    from monitors.files import AttemptFiles
     from monitors.logs import LogReader
 
     folder = find_run(run)
@@ -150,9 +151,6 @@ def attach(run: Run = None) -> None:
 
     Ctrl-b d detaches. Inside tmux, the client switches to that session, and Ctrl-b L switches back.
     """
-    from harness import index
-    from monitors.tmux import Session
-
     folder = find_run(run)
     attempt = index.load_state(folder).attempt
     session = Session.find_anywhere(attempt.session) if attempt is not None else None

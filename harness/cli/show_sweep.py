@@ -14,7 +14,7 @@ import typer
 
 from harness import journal
 from harness.cli import tree
-from harness.cli.console import console, facts, print_facts, print_json
+from harness.cli.console import console, facts, print_facts, print_json, print_table
 from harness.config import as_text, same_value
 from harness.environment import known_secrets
 from harness.index import JOURNAL
@@ -25,8 +25,6 @@ from harness.sweep.status import SweepStatus
 from harness.wording import short_duration, short_labels
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from harness.sweep.plan import SweepPlan
 
 REPORT = "sweep_report.html"
@@ -34,16 +32,13 @@ REPORT = "sweep_report.html"
 
 def print_plan(plan: SweepPlan, seen: Forecast) -> None:
     """Print points, runs, time and power."""
-    from rich.table import Table
-    from rich.text import Text
-
     from harness.sweep.hosts.leases import Capacity
 
     out = console()
-    out.print(Text(plan.name, style="bold"))
+    out.print(plan.name, style="bold")
     if plan.question:
-        out.print(Text(plan.question), soft_wrap=False)
-    _print_points(plan, out)
+        out.print(plan.question, soft_wrap=False)
+    _print_points(plan)
     said = facts(
         "sweeps/plan.txt.j2",
         plan=plan,
@@ -56,12 +51,7 @@ def print_plan(plan: SweepPlan, seen: Forecast) -> None:
         same=same_value,
         duration=short_duration,
     )
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, words in [("", ""), *said]:
-        table.add_row(Text(name), Text(words))
-    out.print(table, soft_wrap=False)
+    print_table([("", ""), *said])
 
 
 def plan_json(plan: SweepPlan, seen: Forecast) -> dict[str, Any]:
@@ -111,23 +101,17 @@ def _status_json(state: SweepState, now: SweepStatus) -> dict[str, Any]:
     }
 
 
-def _print_points(plan: SweepPlan, out: Console) -> None:
+def _print_points(plan: SweepPlan) -> None:
     """One line per point; where one key differs at a time, only that one is shown."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("point", no_wrap=True)
-    for label in short_labels(key.name for key in plan.keys).values():
-        table.add_column(Text(label), overflow="fold", min_width=4)
-    table.add_column("")
-    base = plan.points[0].levels
+    base, rows = plan.points[0].levels, []
     for point in plan.points:
         hides = plan.design == "one-at-a-time" and not point.is_baseline
         levels = [(point.levels[key.name], base[key.name]) for key in plan.keys]
         cells = ["·" if hides and same_value(level, own) else as_text(level) for level, own in levels]
         row = (point.name.partition("-")[0], *cells, "baseline" if point.is_baseline else "")
-        table.add_row(*map(Text, row), style="bold" if point.is_baseline else None)
-    out.print(table, soft_wrap=False)
+        rows.append([Text(cell, style="bold" if point.is_baseline else "") for cell in row])
+    print_table(rows, ("point", *short_labels(key.name for key in plan.keys).values(), ""))
     if plan.design == "one-at-a-time":
-        out.print("· as in the baseline")
+        console().print("· as in the baseline")

@@ -72,8 +72,7 @@ def run_row(folder: Path) -> Row:
     time_now = journal.clock_of(entries)()
     now = standing(folder, state.blueprint, state.attempt, entries, time_now)
     return {
-        "kind": "run",
-        "name": folder.name,
+        **_named("run", folder),
         "id": state.experiment_id,
         "state": _state_word(state, owned, silent),
         "owned": owned,
@@ -83,7 +82,6 @@ def run_row(folder: Path) -> Row:
         "value": now.values[-1] if now.values else None,
         "created_at": state.created_at,
         "elapsed_s": (state.finished_at or time_now) - state.created_at,
-        "result_dir": str(folder),
         "now": now,
     }
 
@@ -92,8 +90,7 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
     """A run that is over, from the ends of its files alone: there may be hundreds."""
     result = (json_file(folder / "finish.flag", "finish.flag", []) or {}).get("result") or {}
     return {
-        "kind": "run",
-        "name": folder.name,
+        **_named("run", folder),
         "id": first["data"]["experiment_id"],
         "state": last["data"]["outcome"],
         "owned": False,
@@ -103,7 +100,6 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
         "value": result.get("value"),
         "created_at": first["time"],
         "elapsed_s": last["time"] - first["time"],
-        "result_dir": str(folder),
     }
 
 
@@ -114,11 +110,13 @@ def _place(folder: Path) -> Row:
     return {"step": step, "position": position}
 
 
+def _named(kind: index.Kind, folder: Path) -> Row:
+    return {"kind": kind, "name": folder.name, "result_dir": str(folder)}
+
+
 def _damaged(folder: Path, kind: index.Kind, error: Exception) -> Row:
-    return {
-        "kind": kind, "name": folder.name, "id": "", "state": "damaged", "created_at": 0.0,
-        "owned": False, "elapsed_s": None, "result_dir": str(folder), "error": str(error),
-    }  # fmt: skip
+    unknown = {"id": "", "owned": False, "created_at": 0.0, "elapsed_s": None}
+    return {**_named(kind, folder), "state": "damaged", **unknown, "error": str(error)}
 
 
 def _state_word(state: ExperimentState | SweepState, owned: bool, silent: str = "") -> str:
@@ -139,15 +137,13 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         return {**_damaged(folder, "sweep", error), "counts": {}, **({"runs": []} if with_runs else {})}
     now = status_of(folder, state)
     row: Row = {
-        "kind": "sweep",
-        "name": folder.name,
+        **_named("sweep", folder),
         "id": state.sweep_id,
         "state": _state_word(state, owned := journal.is_owned(folder / JOURNAL)),
         "owned": owned,
         "counts": {**dict.fromkeys(("queued", "running", "done", "failed", "cancelled"), 0), **now.counts},
         "created_at": state.created_at,
         "elapsed_s": now.elapsed_s,
-        "result_dir": str(folder),
         "tally": now.tally,
     }
     if with_runs:
@@ -171,8 +167,7 @@ def _member(folder: Path, member: RunStatus) -> Row:
     run = member.run
     result_dir = folder / run.name
     return {
-        "kind": "run",
-        "name": run.name,
+        **_named("run", result_dir),
         "point": run.run.point,
         "seed": run.run.seed,
         "state": run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status),
@@ -183,7 +178,6 @@ def _member(folder: Path, member: RunStatus) -> Row:
         "created_at": run.started_at,
         "elapsed_s": member.took_s,
         "reason": run.reason,
-        "result_dir": str(result_dir),
     }
 
 

@@ -12,13 +12,19 @@
 Names are those of a sweep's keys: `arg:--lr` a flag, `arg:optim.lr` an override `optim.lr=x` (also with
 Hydra's `+`, `++`, `~`), `env:NAME` a variable. Rooms, in reading order: `shell` (words and where they stand),
 `programs` (what one command does), `settings` (flags, overrides and variables by name), `launch_command`
-(`Command`: all of it and its edits), `config_values` (keys of a config that the command sets), `calls`,
-`visibility` (refuses a variable that the training would not see).
+(`Command`: all of it and its edits; keys of a config that it sets), `calls`, `visibility` (refuses a variable
+that the training would not see).
 """
 
 from harness.command.calls import Call, PythonProgram, calls, python_programs
-from harness.command.config_values import overlaid, values_of, with_values
-from harness.command.launch_command import paths_replaced, read, read_or_empty
+from harness.command.launch_command import (
+    overlaid,
+    paths_replaced,
+    read,
+    read_or_empty,
+    values_of,
+    with_values,
+)
 from harness.command.programs import BUILTINS
 from harness.command.settings import is_off, is_output, is_same, plain
 from harness.command.shell import CommandError

@@ -1,6 +1,6 @@
 """Binary logs of trackers: TensorBoard event files, offline runs of W&B and SwanLab, MLflow's database.
 
-In: a file. Out: rows, each with the number of the record (from 1) that it stands in. None of the trackers'
+In: a file. Out: records, each with its number (from 1). None of the trackers'
 own packages is needed.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from harness.metric_files.rows import Rows, rows_of
+from harness.metric_files.text import Records
 from harness.metric_files.wire import fields, first, leveldb_records, part, signed, tfrecords
 
 Record = dict[str, object]
@@ -31,13 +31,13 @@ _SWANLAB_OWN = "__swanlab__"  # what it measures of the machine
 _TENSOR_INTS = (7, 10)  # int_val, int64_val
 
 
-def read_tensorboard(path: Path) -> Rows:
+def read_tensorboard(path: Path) -> Records:
     """`events.out.tfevents.*`: the scalars of each event, written as a number or as a tensor. Where a folder
     `train` stands beside a folder `validation`, the folder is part of the name, as TensorBoard shows it."""
     side = f"{path.parent.name.lower()}/" if run_folder(path) != path.parent else ""
     records = map(_tensorboard_record, tfrecords(path.read_bytes()))
     named = ({name if name == "step" else side + name: record[name] for name in record} for record in records)
-    return rows_of(enumerate(named, start=1))
+    return enumerate(named, start=1)
 
 
 def run_folder(events: Path) -> Path:
@@ -50,26 +50,25 @@ def run_folder(events: Path) -> Path:
     return folder.parent if len([side for side in sides if any(side.glob("*.tfevents.*"))]) > 1 else folder
 
 
-def read_wandb(path: Path) -> Rows:
-    """`run-*.wandb` of an offline run: one row per `wandb.log`."""
-    return rows_of(enumerate(map(_wandb_record, leveldb_records(path.read_bytes())), start=1))
+def read_wandb(path: Path) -> Records:
+    """`run-*.wandb` of an offline run: one record per `wandb.log`."""
+    return enumerate(map(_wandb_record, leveldb_records(path.read_bytes())), start=1)
 
 
-def read_swanlab(path: Path) -> Rows:
-    """`run-*.swanlab` (0.10) and `backup.swanlab` of earlier versions: one row per number."""
-    return rows_of(enumerate(map(_swanlab_record, leveldb_records(path.read_bytes())), start=1))
+def read_swanlab(path: Path) -> Records:
+    """`run-*.swanlab` (0.10) and `backup.swanlab` of earlier versions: one record per number."""
+    return enumerate(map(_swanlab_record, leveldb_records(path.read_bytes())), start=1)
 
 
-def read_mlflow_database(path: Path) -> Rows:
+def read_mlflow_database(path: Path) -> Records:
     """`mlflow.db`, where MLflow 3.7 and later keeps its metrics: the run that was started last."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             found = database.execute(_MLFLOW_QUERY).fetchall()
     except sqlite3.Error:  # not a database yet
-        return []
-    return rows_of(
-        (number, {name: _stored(value, is_nan), "step": step}) for number, name, value, step, is_nan in found
-    )
+        return
+    for number, name, value, step, is_nan in found:
+        yield number, {name: _stored(value, is_nan), "step": step}
 
 
 def _stored(value: float, is_nan: bool) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.atomic_write import write_atomically
-from harness.metric_files.discovery import Candidates, files_below, written_by
+from harness.metric_files.discovery import files_below, written_by, written_since
 from harness.metric_files.formats import format_of
 from harness.metric_files.source import COPIES, FileRow, FileSource, best, sources
 from monitors.files import AttemptFiles
@@ -54,7 +54,6 @@ class FollowedFiles:
         self._place = place
         self._clock = clock
         self._copies = place.files.dir / COPIES
-        self._candidates: Candidates | None = None
         self._before: dict[str, tuple[int, str]] | None = None
         self._is_shared = False
         self._own: set[Path] = set()
@@ -95,14 +94,8 @@ class FollowedFiles:
         self.next_look = self._clock() + max(self._pace_s, MOST_SHARE * took)
         return new
 
-    def close(self) -> None:
-        """Stop looking for files."""
-        if self._candidates is not None:
-            self._candidates.close()
-            self._candidates = None
-
     def _look(self, since: float, final: bool) -> NewRows | None:
-        found = self._found(since, final)
+        found = self._found(since)
         if self.source is not None and not final:
             found = [one for one in found if one.group == self.source.group]
         files = {file: file.stat() for one in found for file in one.files}
@@ -119,14 +112,13 @@ class FollowedFiles:
             chosen.copied(self._copies)
         return self._news(self._own_rows(chosen))
 
-    def _found(self, since: float, final: bool) -> list[FileSource]:
+    def _found(self, since: float) -> list[FileSource]:
         """The sources that this training has written since then."""
         if self.is_named:
             return sources(filter(self._is_own, _named_files(self._place, since)))
-        if self._candidates is None:
-            folders = (self._place.codebase, self._place.files.dir)
-            self._candidates = Candidates(folders, self._place.files.dir)
-        return sources(filter(self._is_own, self._candidates.written_since(since, surely=final)))
+        folders = (self._place.codebase, self._place.files.dir)
+        there = files_below(folders, self._place.files.dir)
+        return sources(file for file in there if written_since(file, since) and self._is_own(file))
 
     def _note_own(self, attempt_id: str, since: float) -> None:
         """Where others train in the same codebase, note which files this training has open."""

@@ -8,19 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.metric_files import binary, text
-from harness.metric_files.rows import Rows
+from monitors.metrics import Row, row_from_object
 
 
 @dataclass(frozen=True)
 class Format:
-    """`name`: as people know it. `file`: what matches the end of a path. `read`: the rows of a file; raises
-    OSError for one that cannot be read. `holds_only_metrics`: nothing else is ever written in it, so that its
-    rows count without a step."""
+    """`name`: as people know it. `file`: what matches the end of a path. `records`: what stands in a file.
+    `holds_only_metrics`: nothing else is ever written in it, so that its rows count without a step."""
 
     name: str
     file: re.Pattern[str]
-    read: Callable[[Path], Rows]
+    records: Callable[[Path], text.Records]
     holds_only_metrics: bool = True
+
+    def read(self, path: Path) -> list[tuple[int, Row]]:
+        """The rows of a file, each with its line or the number of its record; records without a number are
+        passed over. Raises OSError for a file that cannot be read."""
+        rows = ((number, row_from_object(record)) for number, record in self.records(path))
+        return [(number, row) for number, row in rows if row is not None and row.values]
 
 
 TRAINER_STATE = Format("Trainer state", re.compile(r"(?:^|/)trainer_state\.json$"), text.read_trainer_state)
@@ -41,4 +46,5 @@ FORMATS = (
 
 def format_of(path: Path) -> Format | None:
     """The format of a file, by its name."""
-    return next((one for one in FORMATS if one.file.search(path.as_posix())), None)
+    name = path.as_posix()
+    return next((one for one in FORMATS if one.file.search(name)), None)

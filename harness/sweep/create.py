@@ -18,11 +18,11 @@ from harness.atomic_write import copy_private, write_atomically, write_json
 from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
-from harness.sweep import confounds, points, snapshot
+from harness.sweep import points, snapshot
 from harness.sweep.events import SweepCreated
 from harness.sweep.folder import SweepFolder
 from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.reach import check_keys
+from harness.sweep.reach import check_keys, warnings
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import to_yaml
 from harness.sweep.state import Sweep, load_state
@@ -42,7 +42,7 @@ def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = SweepFolder(Path(temporary).resolve() / plan.name)
         points.write_runs(plan, base, folder)
-    return confounds.warnings(plan, base)
+    return warnings(plan, base)
 
 
 def make(

@@ -1,4 +1,5 @@
-"""Keys that would be varied in vain: nothing reads them, or something else holds against them."""
+"""Keys that would be varied in vain: nothing reads them, or something else holds against them; and what
+follows from varying the others."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from harness import launching
-from harness.command import check_reaches, read
+from harness.command import check_reaches, is_output, read, read_or_empty
 from harness.config import keys as config_keys
 from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.points import leaves
+from harness.sweep.points import Base, leaves
 from harness.sweep.values import bare, kind_of
 from harness.wording import did_you_mean
 
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 _READS_ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9])|getopts")
 _PASSED_ON = ("verl.", "trinity.")
 """Parts of an `ajet:` config that other programs read, whose keys only they know."""
+_CONSEQUENCES = {
+    "effective batch": "changes how many samples a step uses: equal steps are not equal data",
+    "amount of training": "changes how long a run trains: the points differ in compute, and so may schedules",
+    "validation": "changes how the result is measured: values of different points may not mean the same",
+    "prompt or response length": "changes what a step costs and what is cut off: equal steps are not equal "
+    "compute",
+    "model": "changes what a step costs: equal steps are not equal compute",
+    "data": "changes the data: make sure that all points are validated on the same tasks",
+}
+"""What a reviewer would say about a varied key, by what the key is about."""
 
 
 def check_keys(plan: SweepPlan, blueprint: Blueprint, config: str | None) -> None:
@@ -90,3 +101,20 @@ def _refuse_unknown(key: str, known: Mapping[str, object]) -> None:
         hint = f"; did you mean {meant}?" if meant else ""
     hint = hint or "; write it there with its present value if it is read"
     raise SweepError(f"{key}: the config has no such key, so nothing may read it{hint}")
+
+
+def warnings(plan: SweepPlan, base: Base) -> tuple[str, ...]:
+    """What follows from varying these keys, one sentence each; and folders that all runs would write to."""
+    kinds = {key.name: config_keys.about(key.name) for key in plan.keys}
+    asked = [f"{key} {_CONSEQUENCES[kind]}" for key, kind in kinds.items() if kind in _CONSEQUENCES]
+    settings = leaves(base.config) if base.config is not None else {}
+    if any(name.startswith("ajet.") for name in settings):
+        return tuple(asked)
+    given = {**settings, **read_or_empty(base.blueprint.launch_command or "").values}
+    shared = [
+        f"{bare(key).lstrip('-')} is {value} in all runs, which may overwrite each other's files there: give "
+        'it as "$HARNESS_ATTEMPT_DIR/…" in the launch command, a folder of each run\'s own'
+        for key, value in given.items()
+        if is_output(key) and isinstance(value, str) and "$" not in value and key not in plan.varied_keys
+    ]
+    return (*asked, *shared)

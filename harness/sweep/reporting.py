@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.codec import decode
 from harness.options import RunOptions
+from harness.results.comparing import provenances
 from harness.results.comparing.types import PlannedRun, Study
-from harness.sweep import confounds, snapshot
+from harness.sweep import snapshot
 from harness.sweep.ending import ending
 from harness.sweep.events import Drifted, Narrated, SweepReported
 from harness.sweep.folder import CANARY, SweepFolder
+from harness.sweep.run_files import run_end
 from harness.sweep.state import Sweep, SweepState, load_state
 
 if TYPE_CHECKING:
@@ -62,8 +64,9 @@ def comparison(folder: SweepFolder, state: SweepState, asked: Asked | None = Non
 
     assert state.plan is not None
     changed = snapshot.changed(folder) if state.drifted is None else state.drifted
-    sentences, differing = confounds.afterwards(state.plan, folder)
-    return compare(study(folder.dir, state), (*sentences, *changed), asked, differing)
+    ended = {run.name: place for run in state.plan.runs if run_end(place := folder.result_dir(run.name))}
+    differing = tuple(provenances.surroundings(provenances.records_of(ended)))
+    return compare(study(folder.dir, state), changed, asked, differing)
 
 
 def planned(folder: Path) -> Study | None:

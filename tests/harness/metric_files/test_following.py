@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.metric_files import FollowedFiles, Place, remember, source_in
-from harness.metric_files.discovery import Candidates, written_by
+from harness.metric_files.discovery import written_by
 from monitors.files import AttemptFiles
 from monitors.processes import ATTEMPT_VARIABLE
 from monitors.watch import Watch
@@ -68,8 +67,7 @@ class Training:
 
 
 @pytest.fixture
-def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Training]:
-    monkeypatch.setattr("harness.metric_files.discovery.MOST_WATCHED", 0)  # nothing to wait for
+def training(tmp_path: Path) -> Iterator[Training]:
     made = Training(tmp_path)
     yield made
     made.watch.close()
@@ -249,23 +247,3 @@ def test_the_files_that_a_training_has_open_are_found(tmp_path: Path) -> None:
         found = written_by("files-7f3a")
         training.communicate(b"\n")
     assert written in found and read not in found
-
-
-def test_folders_that_come_later_are_found_with_watchdog_and_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for most in (1000, 0):
-        monkeypatch.setattr("harness.metric_files.discovery.MOST_WATCHED", most)
-        top = tmp_path / str(most)
-        top.mkdir()
-        candidates = Candidates([top], tmp_path / "attempt")
-        assert candidates.written_since(0) == []
-        (top / "a" / "b").mkdir(parents=True)
-        file = top / "a" / "b" / "metrics.csv"
-        file.write_text("step,loss\n1,1\n")
-        if most:
-            assert candidates._created.wait(10)
-            watchdogs = logging.getLogger("watchdog.observers.inotify")
-            assert not watchdogs.isEnabledFor(logging.ERROR), "races of its own, which are no news to a user"
-        assert candidates.written_since(0) == [file]
-        candidates.close()

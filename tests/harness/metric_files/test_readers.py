@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from harness.metric_files import format_of
-from harness.metric_files.formats import Rows
 from harness.metric_files.wire import BLOCK_BYTES, leveldb_records
+from monitors.metrics import Row
 
 WRITTEN = Path(__file__).parent / "written"
 EVENTS = WRITTEN / "events.out.tfevents.1795402291.host.1.0"
 FILES = sorted(path for path in WRITTEN.rglob("*") if path.is_file())
 
 
-def read(path: Path) -> Rows:
+def read(path: Path) -> list[tuple[int, Row]]:
     known = format_of(path)
     assert known is not None
     return known.read(path)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.results.collect import collect
-from harness.results.resources import resource_chart
+from harness.results.figures import resource_chart
 from tests.harness.results.synthetic import START, attempt
 
 GIB = 1 << 30
