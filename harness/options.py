@@ -19,7 +19,8 @@ class RunOptions:
     that it is given although they hold such keys. `allow_install`: a missing package may be installed into
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
     corrected without a person's yes. `settings_dir`: where the run was started, and its harness.toml
-    is looked for.
+    is looked for. `sandbox`: whether code that a model changed runs in one: auto (where there is one),
+    required or off.
     """
 
     policy: str = "playbook"
@@ -33,6 +34,7 @@ class RunOptions:
     allow_install: bool = False
     allow_code_changes: bool = False
     settings_dir: str | None = None
+    sandbox: str = "auto"
 
     @property
     def hidden(self) -> frozenset[str]:

@@ -94,6 +94,14 @@ class Given:
             help="Allow a language model to correct the code that [exp_code_changes] names, without asking.",
         ),
     ] = False
+    sandbox: Annotated[
+        str | None,
+        Option(
+            metavar="WHEN",
+            help="Whether code that a model changed runs in a sandbox: auto (where there is one; the "
+            "default), required (else it is not run) or off.",
+        ),
+    ] = None
 
     notify: Notify = None
 
@@ -103,6 +111,8 @@ class Given:
 
         if self.policy not in (None, "playbook", "llm"):
             fail(f"--policy {self.policy}: there are `playbook` and `llm`")
+        if self.sandbox not in (None, "auto", "required", "off"):
+            fail(f"--sandbox {self.sandbox}: there are `auto`, `required` and `off`")
         check_cost(self.max_cost)
         if self.policy == "playbook" and self.model is not None:
             fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
@@ -115,6 +125,7 @@ class Given:
             keep_session=self.keep_session or None,
             allow_install=self.allow_install or None,
             allow_code_changes=self.allow_code_changes or None,
+            sandbox=self.sandbox,
         )
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has

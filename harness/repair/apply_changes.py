@@ -21,7 +21,7 @@ from harness.experiment import Experiment
 from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges, diff, with_outcome
 from harness.redaction import redact
-from harness.repair import installing, leftovers, patched_code
+from harness.repair import containment, installing, leftovers, patched_code
 from harness.state import ExperimentState
 from monitors.files import AttemptFiles
 from monitors.processes import uptime
@@ -74,7 +74,7 @@ def launch_request(
 ) -> launching.LaunchRequest:
     """What this launch uses; where code was ever patched, the training runs in the private copy.
 
-    Raises PatchError when that copy has to be made anew and cannot be.
+    Raises PatchError when that copy has to be made anew and cannot be, or may not run here.
     """
     plan, state = experiment.blueprint, experiment.state
     assert state.attempt is not None
@@ -98,13 +98,22 @@ def launch_request(
     made = patches(experiment)
     if not made:
         return plain
+    if why := containment.refuse(state.options.sandbox):
+        raise patched_code.PatchError(why)
     code = patched_code.for_launch(plan, state.experiment_id, made)
+    files = experiment.attempt_files(action.attempt)
+
+    def contain(command: str) -> str:
+        policy = containment.write_policy(experiment, code, files, variables)
+        return containment.contained(command, policy) if policy else command
+
     return replace(
         plain,
         codebase=code.copy.codebase,
         environment={**code.variables(state.blueprint.venv_exe, variables), **state.environment},
         code_diff=plain.code_diff + code.diffs(draft.patches),
         relocate=code.relocated,
+        contain=contain,
     )
 
 

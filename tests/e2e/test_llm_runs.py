@@ -1,6 +1,7 @@
 """Whole runs with a language model: the real command line, tmux, SDK and HTTP; only the model is scripted."""
 
 import json
+import os
 import stat
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from harness import journal
 from harness.journal.model_events import Consult
+from monitors.sandbox import bubblewrap_works, landlock_abi
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
@@ -114,6 +116,53 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
         ["git", "worktree", "list"], cwd=bench.codebase, capture_output=True, text=True
     )
     assert len(worktrees.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_code_that_a_model_wrote_sees_no_secrets_and_changes_nothing_of_the_author(
+    bench: Bench, kind: str
+) -> None:
+    if not (bubblewrap_works() if kind == "bubblewrap" else landlock_abi() >= 6):
+        pytest.skip(f"no {kind} here")
+    home, other = bench.folder / "home", bench.folder / "results" / "other"
+    stub, places = bench.folder / "bin" / "bwrap", [home / ".bashrc", other / "result.json", bench.codebase]
+    for folder in (home / ".ssh", other, stub.parent):
+        folder.mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("PRIVATE KEY")
+    stub.write_text("#!/bin/sh\nexit 1\n")
+    stub.chmod(0o755)
+    bench.script("train.py", "deeds = 1 / 0\nprint('step:1 - loss:0.5')\n")
+    more = "\n## [exp_code_changes]\n- `train.py`\n- without asking\n"
+    bench.plan("python train.py", purpose="Does the loss fall?", more=more)
+    tries = [
+        f"print(open('{home}/.ssh/id_rsa').read())",
+        f"print(open('{bench.result_dir}/transcript.jsonl').read())",
+    ]
+    tries += [
+        f"print(open('{each / 'x' if each.is_dir() else each}', 'w').write('pwned'))" for each in places
+    ]
+    patch = "".join(f"try:\n    {each}\nexcept OSError as error: print('kept', error)\n" for each in tries)
+    patch += (
+        "open('mine', 'w').write('x'); open(__import__('os').environ['HARNESS_ATTEMPT_DIR'] + '/mine', 'w')\n"
+    )
+
+    def model(seen: Seen) -> Step:
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text:
+            return call("finish", reason="all said")
+        if not done:
+            return call("patch_code", path="train.py", old="deeds = 1 / 0\n", new=patch, why="a typo")
+        return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
+
+    bench.env = {"HOME": str(home)}
+    if kind == "landlock":
+        bench.env["PATH"] = f"{stub.parent}:{os.environ['PATH']}"
+    run_with(bench, model)
+    assert bench.log(2).count("kept") == len(tries) and "PRIVATE" not in bench.log(2), bench.log(2)
+    assert bench.flag["outcome"] == "succeeded_with_changed_code"
+    assert not any(each.exists() for each in (*places[:2], bench.codebase / "x"))
+    assert (bench.attempt(2) / "mine").exists()
+    assert f"it ran in a sandbox ({kind}" in "\n".join(bench.flag["headline"]).lower()
 
 
 def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: Bench) -> None:
