@@ -20,8 +20,8 @@ from harness.machine.disk import in_words
 from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 from harness.machine.memory import memory_available
 from harness.machine.ports import a_free_port, holder, is_taken
+from harness.machine.sandboxes import INSTALL, kind_here, not_covered
 from harness.redaction import WORD, is_secret
-from harness.repair import containment
 from monitors.launch import is_secret_name, state_home
 from monitors.metrics import families
 from monitors.sandbox import landlock_abi
@@ -260,14 +260,14 @@ def changed_code(launch: PlannedLaunch) -> Iterator[Finding]:
     """A sandbox for code that a model changes, where the blueprint allows that."""
     if not launch.blueprint.code_changes:
         return
-    kind = containment.kind_here("auto")
+    kind = kind_here("auto")
     if kind is None:
         text = "code that a model changes would run as you, with all your files: there is no sandbox here"
-        yield warning(text, containment.INSTALL)
+        yield warning(text, INSTALL)
         return
-    gaps = ", ".join(containment.not_covered(kind, landlock_abi()))
+    gaps = ", ".join(not_covered(kind, landlock_abi()))
     text = f"code that a model changes runs in a sandbox ({kind}), which does not cover: {gaps}"
-    yield fine(text) if kind == "bubblewrap" else warning(text, containment.INSTALL)
+    yield fine(text) if kind == "bubblewrap" else warning(text, INSTALL)
 
 
 def tmux(launch: PlannedLaunch) -> Iterator[Finding]:

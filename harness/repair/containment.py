@@ -22,16 +22,16 @@ from harness.config.edit import leaves
 from harness.config.reader import UnreadableConfigError, text_of
 from harness.experiment import Experiment
 from harness.guard.file_access import OWN_PRIVATE, looks_private
+from harness.machine.sandboxes import INSTALL, kind_here
 from harness.repair.patched_code import PatchedCode, place_of
 from monitors import sandbox
 from monitors.files import AttemptFiles
 from monitors.launch import state_home
-from monitors.sandbox import Access, Kind, Policy
+from monitors.sandbox import Access, Policy
 
 POLICY = "sandbox.json"
 NONE = "none"
 """In the journal: changed code that ran without a sandbox."""
-INSTALL = "install bubblewrap, e.g. `apt-get install bubblewrap`"
 
 _OPEN_IN_HOME = (
     *(".venv", ".venvs", ".virtualenvs", ".pyenv/versions", ".conda/envs", ".conda/pkgs", ".mamba"),
@@ -60,32 +60,6 @@ _HARMLESS_SOCKETS = ("nscd", "nvidia-persistenced", "nvidia-fabricmanager", "res
 """Folders of sockets that a training needs: names of hosts and users, and GPUs."""
 _KEPT = ("launch.sh", "started", "pane.log", "heartbeat", "config.yaml", "change.diff", POLICY)
 """In an attempt's folder: what the harness believes."""
-
-
-def kind_here(wanted: str) -> Kind | None:
-    """The sandbox that changed code runs in on this machine; None for none."""
-    if wanted == "off":
-        return None
-    if sandbox.bubblewrap_works():
-        return "bubblewrap"
-    return "landlock" if sandbox.landlock_abi() else None
-
-
-def not_covered(kind: Kind, abi: int) -> tuple[str, ...]:
-    """What a sandbox of this kind does not keep changed code from."""
-    always = ("the variables, data and settings that the training is given", "its load on the machine")
-    if kind == "bubblewrap":
-        abstract = () if abi >= 6 else ("abstract sockets",)
-        return (*always, *abstract)
-    by_abi = ((4, "TCP"), (6, "signals to other processes"), (6, "abstract sockets"))
-    return (
-        *always,
-        "Unix sockets in the file system (docker, tmux)",
-        "UDP, also with `no network`",
-        "the command lines of other processes",
-        "what the harness itself keeps in the attempt's folder",
-        *(what for since, what in by_abi if abi < since),
-    )
 
 
 def refuse(wanted: str) -> str | None:
