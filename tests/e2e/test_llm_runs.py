@@ -41,11 +41,13 @@ def write_plan(bench: Bench) -> None:
     bench.plan("python train.py config.yaml", purpose="Does the reward rise?", more=more)
 
 
-def run_with(bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthropic") -> list[Seen]:
+def run_with(
+    bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthropic", *options: str
+) -> list[Seen]:
     """Run the plan with a scripted model; what it was asked."""
     with ModelServer(model) as server:
         url = server.anthropic_url if protocol == "anthropic" else server.openai_url
-        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}")
+        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}", *options)
         return [exchange.seen for exchange in server.log if exchange.seen]
 
 
@@ -107,8 +109,9 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
             return call("patch_code", path="train.py", old="(step - 1)", new="step", why="it divided by zero")
         return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
 
-    run_with(bench, model)
+    run_with(bench, model, "anthropic", "--sandbox", "off")
     assert bench.flag["outcome"] == "succeeded_with_changed_code"
+    assert "WITHOUT A SANDBOX" in "".join(bench.flag["headline"])
     assert (bench.codebase / "train.py").read_text() == broken
     assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
     assert "it divided by zero" in (bench.result_dir / "result.md").read_text()
@@ -222,6 +225,7 @@ def test_wrong_options_and_a_bad_blueprint_are_one_clear_error_and_leave_nothing
         ("--policy", "llm"): "no language model is configured",
         ("--policy", "luck"): "there are `playbook` and `llm`",
         ("--model", "claude"): "names no provider",
+        ("--sandbox", "maybe"): "there are `auto`, `required` and `off`",
         ("--approve", "lunch"): "you can be asked before launch, stop",
         ("--max-cost", "-1"): "give an amount in USD",
     }.items():
