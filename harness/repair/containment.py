@@ -56,7 +56,7 @@ _OF_THE_MACHINE = (
     *("/run/screen", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/var/spool/cron"),
 )
 _TEMPORARY = ("/tmp", "/var/tmp")
-_HARMLESS_SOCKETS = ("nscd", "nvidia-persistenced", "nvidia-fabricmanager", "resolve")
+_HARMLESS_SOCKETS = frozenset(("nscd", "nvidia-persistenced", "nvidia-fabricmanager", "resolve"))
 """Folders of sockets that a training needs: names of hosts and users, and GPUs."""
 _KEPT = ("launch.sh", "started", "pane.log", "heartbeat", "config.yaml", "change.diff", POLICY)
 """In an attempt's folder: what the harness believes."""
@@ -141,8 +141,8 @@ def _hidden(home: Path, variables: Mapping[str, str]) -> Iterator[Path]:
     yield from (hub / name for name in _TOKENS)
     for folder in (Path("/tmp"), Path(os.environ.get("TMUX_TMPDIR", "/tmp"))):
         yield from folder.glob("tmux-*")
-    yield from _sockets(Path("/run"), 3)
-    yield from _sockets(Path("/tmp"), 2)
+    for socket in (*_bound_sockets(), *_sockets(Path("/run"), 3)):
+        yield from () if set(socket.parts) & _HARMLESS_SOCKETS else (socket,)
 
 
 def _private(experiment: Experiment, files: AttemptFiles) -> Iterator[Path]:
@@ -155,9 +155,19 @@ def _private(experiment: Experiment, files: AttemptFiles) -> Iterator[Path]:
         yield from [Path(start) / "harness.toml"] if start else []
 
 
+def _bound_sockets() -> list[Path]:
+    """Unix sockets of processes in our own network namespace."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    return [Path(line[line.index(" /") + 1 :]) for line in lines if " /" in line]
+
+
 def _sockets(folder: Path, depth: int) -> Iterator[Path]:
+    """Those in a folder, also of processes elsewhere, as in a container that is lent its host's."""
     for entry in _entries(folder) if depth else ():
-        if entry.is_symlink() or entry.name in _HARMLESS_SOCKETS:
+        if entry.is_symlink():
             continue
         mode = entry.lstat().st_mode
         if stat.S_ISSOCK(mode):

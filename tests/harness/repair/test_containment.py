@@ -1,5 +1,6 @@
 """What changed code may do, as the policy of a real experiment says it, tried by real programs."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -53,12 +54,16 @@ def test_what_the_author_gave_is_read_and_nothing_else_of_the_home(
     monkeypatch.setattr(sandbox, "bubblewrap_works", lambda: kind == "bubblewrap")
     plan, home, files = experiment.blueprint, Path.home(), experiment.attempt_files(1)
     files.dir.mkdir(parents=True)
+    service = socket.socket(socket.AF_UNIX)
+    service.bind(str(home / "service.sock"))
     for kept in (experiment.dir / "transcript.jsonl", files.dir.parent / "environment.json"):
         kept.write_text("content of the harness")
     code = patched_code.holding(plan, experiment.state.experiment_id, [PATCH])
     (code.copy.codebase / "planted").symlink_to(home / ".ssh")  # by an attempt before this one
     policy = containment.write_policy(experiment, code, files, {})
     assert policy is not None and containment.used(files) == kind
+    assert sandbox.read_policy(policy).places[service.getsockname()] == "hide"
+    service.close()
 
     def succeeds(command: str) -> bool:
         asked = ["bash", "-c", containment.contained(command, policy)]
