@@ -26,7 +26,7 @@ test soak: export PYTHONDONTWRITEBYTECODE :=
 # More than there are cores: many tests wait.
 WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
 
-.PHONY: setup tmux demo test test-environments cpu-stack test-stack test-trinity soak lint format clean
+.PHONY: setup tmux bubblewrap demo test test-environments cpu-stack test-stack test-trinity soak lint format clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/ready
@@ -59,10 +59,17 @@ tmux:
 		{ [ -n "$$how" ] && echo "installing tmux: $$how" && $$sudo $$how >/dev/null 2>&1; } \
 		|| { echo "tmux is needed and could not be installed here; type: sudo $${how:-<your package manager> install tmux}"; exit 2; }; }
 
+# Tests that need it are skipped where it is not; a run uses Landlock there.
+bubblewrap:
+	@command -v bwrap >/dev/null || ! command -v apt-get >/dev/null || { \
+		sudo=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+		$$sudo apt-get update -qq; $$sudo apt-get install -y bubblewrap; } >/dev/null 2>&1 \
+		|| echo "bubblewrap could not be installed here: what needs it is not tested"
+
 demo: setup tmux
 	$(BIN)/harness run blueprints/quickstart/blueprint.md
 
-test: setup tmux
+test: setup tmux bubblewrap
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 # verifiers pins other versions of libraries than the trainer, and its two generations of one another.

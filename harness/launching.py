@@ -39,8 +39,8 @@ class LaunchRequest:
     first. `draft`: what is changed for it. `environment`: variables set by repairs, of this launch and of
     those before. `arguments`: keys that the command sets, with other values. `codebase`: the
     working directory, which is a private copy where code is patched; then `code_diff` is what this draft
-    changed in command and code, and `relocate` points the command into the copy. `limits`: those that
-    repairs have raised. `is_smoke`: it is no attempt, so no change is kept of it.
+    changed in command and code, `relocate` points the command into the copy, and `contain` has it run in a
+    sandbox. `limits`: those that repairs have raised. `is_smoke`: it is no attempt, so no change is kept.
     """
 
     session: str
@@ -54,6 +54,7 @@ class LaunchRequest:
     arguments: Mapping[str, Scalar] = field(default_factory=dict)
     code_diff: str = ""
     relocate: Callable[[str], str] = str
+    contain: Callable[[str], str] = str
     limits: frozenset[str] = frozenset()
     is_smoke: bool = False
 
@@ -184,7 +185,7 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
         attempt_dir=files.dir,
         attempt_id=request.attempt_id,
         session_name=request.session,
-        command=unattended(request.relocate(command(plan, config, request.arguments))),
+        command=request.contain(unattended(request.relocate(command(plan, config, request.arguments)))),
         cwd=request.codebase,
         env=variables,
         secret_env={name: value for name, value in variables.items() if is_secret(name, value)},

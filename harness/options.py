@@ -21,7 +21,8 @@ class RunOptions:
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
     corrected without a person's yes. `answer_within_s`: how long a question to a person waits, None for
     ANSWER_WITHIN_S, 0 where nobody is to be asked. `settings_dir`: where the run was started, and its
-    harness.toml is looked for.
+    harness.toml is looked for. `sandbox`: whether code that a model changed runs in one: auto (where there
+    is one), required or off.
     """
 
     policy: str = "playbook"
@@ -36,6 +37,7 @@ class RunOptions:
     allow_code_changes: bool = False
     answer_within_s: float | None = None
     settings_dir: str | None = None
+    sandbox: str = "auto"
 
     @property
     def patience_s(self) -> float:

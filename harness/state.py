@@ -46,6 +46,7 @@ class AttemptState:
     diagnosis: Diagnosis | None = None
     draft: PendingChanges = field(default_factory=PendingChanges)
     supervisor: SupervisorInfo | None = None
+    sandbox: str = ""
 
     @property
     def is_running(self) -> bool:
@@ -235,7 +236,8 @@ def _barred(action: str, args: Mapping[str, Any]) -> str:
 def _launched(state: ExperimentState, event: events.Launched, _: Entry) -> ExperimentState:
     draft = state.attempts[-1].draft
     draft = replace(draft, changes=(*draft.changes, *event.differs))
-    return _with_attempt(state, launched_at=event.launched_at, checkpoint=event.checkpoint, draft=draft)
+    now = {"launched_at": event.launched_at, "checkpoint": event.checkpoint, "sandbox": event.sandbox}
+    return _with_attempt(state, **now, draft=draft)
 
 
 def _attempt_event(state: ExperimentState, event: events.AttemptEvent, _: Entry) -> ExperimentState:

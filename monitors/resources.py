@@ -79,9 +79,11 @@ class ResourceSampler:
 
 
 def append_sample(path: Path, sample: Sample) -> None:
-    """Add a sample to a JSONL file."""
+    """Add a sample to a JSONL file; a link that a training has put there is not followed."""
+    if path.is_symlink():
+        path.unlink()
     with os.fdopen(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8"
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "a", encoding="utf-8"
     ) as file:
         file.write(json.dumps(asdict(sample)) + "\n")
 

@@ -31,7 +31,7 @@ from harness.journal.events import ActionResult
 from harness.observation import Observation
 from harness.pending_changes import PREPARING, Change
 from harness.redaction import redact
-from harness.repair import apply_changes, patched_code, repair_plan
+from harness.repair import apply_changes, containment, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
@@ -141,7 +141,11 @@ class Executor:
         self.interrupted.set()
 
     def refuse(self, action: actions.Action) -> str | None:
-        """Why the disk, as it is now, does not allow the action; None when it does."""
+        """Why the machine, as it is now, does not allow the action; None when it does."""
+        if isinstance(action, actions.PatchCode) and (
+            why := containment.refuse(self.experiment.state.options.sandbox)
+        ):
+            return why
         return disk_access.refuse(action, self.experiment.dir, self.experiment.blueprint)
 
     async def ask_for_approval(self, action: actions.Action) -> tuple[actions.Action, str | None]:
@@ -216,7 +220,9 @@ class Executor:
             Change("secret", name, before, now, "the shell that resumed the run has it so")
             for name, before, now in environment.differences(self.experiment.dir, action.attempt)
         )
-        return events.Launched(self.experiment.clock(), command, checkpoint, differs)
+        is_changed = bool(apply_changes.patches(self.experiment))
+        sandbox = containment.used(files) if is_changed else ""
+        return events.Launched(self.experiment.clock(), command, checkpoint, differs, sandbox)
 
     async def _wait(self, action: actions.Wait) -> events.Waited:
         attempt = self.experiment.state.attempt

@@ -3,11 +3,12 @@
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Literal
 
 from harness.blueprint.document import Item, Section
 from harness.blueprint.labels import Role, is_nothing, spans
-from harness.blueprint.names import UNATTENDED
+from harness.blueprint.names import NO_NETWORK, UNATTENDED, WRITABLE
 from harness.blueprint.types import MetricSpec, Problem
 
 _SEPARATORS = re.compile(r"[\s,，、;；]+")
@@ -121,24 +122,29 @@ def read_host(section: Section, problems: list[Problem]) -> str | None:
 
 def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, ...]:
     """`[exp_code_changes]`: `allowed` (any source file, as `**`), globs relative to the codebase, or no; a
-    line `without asking` beside them: no person has to approve each change.
+    line `without asking` beside them: no person has to approve each change; `no network` and `writable:
+    FOLDER` say what changed code may use.
 
     Whatever could be misread as a permission is a problem: the words around a file decide nothing here,
     nor does a quotation, nor a `*` without backticks, which Markdown takes for an empty list entry.
     """
     globs: dict[str, int] = {}
     answers: dict[bool, int] = {}
-    asks = True
+    conditions: dict[str, None] = {}
     found = [_no_permission(section.line, "*")] if _LONE_STAR.search(section.text) else []
     quoted = {match["text"].strip("> \t") for match in _QUOTED_LINE.finditer(section.text)}
     for item, line, value in _lines(section):
         answer = value.strip(" *_`.。!").lower()
-        if item.label.rstrip("0123456789 ") not in _CHANGE_LABELS:
+        if item.label == WRITABLE.strip(": "):
+            folder = _writable(value)
+            conditions |= {f"{WRITABLE}{folder}": None} if folder else {}
+            found += [] if folder else [_no_permission(line, item.text)]
+        elif item.label.rstrip("0123456789 ") not in _CHANGE_LABELS:
             found.append(_no_permission(line, item.text.split("\n")[0]))
         elif not item.title and value.strip("> \t") in quoted:
             found.append(_no_permission(line, f"> {value}"))
-        elif answer == UNATTENDED:
-            asks = False
+        elif answer in (UNATTENDED, NO_NETWORK):
+            conditions[answer] = None
         elif answer in (*_ALLOWED, *_FORBIDDEN) or is_nothing(value):
             answers.setdefault(answer in _ALLOWED, line)
         elif (words := _globs(value, item.block)) is None:
@@ -151,7 +157,15 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
         found.append(Problem(second, message, "keep one: `allowed`, `no` or globs"))
     problems += found
     allowed = () if found else ("**",) if True in answers else tuple(globs)
-    return allowed if asks or not allowed else (*allowed, UNATTENDED)
+    return (*allowed, *conditions) if allowed else ()
+
+
+def _writable(value: str) -> str | None:
+    """The folder that changed code may write; None for one that is not absolute, or holds the whole home."""
+    literals = spans(value).literals
+    path = Path(literals[0] if literals else value).expanduser()
+    is_fine = path.is_absolute() and ".." not in path.parts and not Path.home().is_relative_to(path)
+    return str(path) if is_fine else None
 
 
 def _globs(value: str, block: bool) -> list[str] | None:
@@ -171,8 +185,9 @@ def _no_permission(line: int, text: str) -> Problem:
     return Problem(
         line,
         f"{text[:80]!r} does not say clearly which code may be changed",
-        "write `no`, `allowed`, or globs relative to the codebase such as `src/train/*.py`, one per line; "
-        "put everything else behind `- hint:`",
+        "write `no`, `allowed`, or globs relative to the codebase such as `src/train/*.py`, one per line, "
+        "beside them `without asking`, `no network` or `writable: /a/folder` (not the whole home); put "
+        "everything else behind `- hint:`",
     )
 
 

@@ -16,6 +16,10 @@ PROTECTED = "exp_protected_keys"
 CODE_CHANGES = "exp_code_changes"
 UNATTENDED = "without asking"
 """In that section: the author wants no person to be asked before code is changed."""
+NO_NETWORK = "no network"
+"""There too: changed code is kept from the network."""
+WRITABLE = "writable: "
+"""There too, before a folder that changed code may write beside its own."""
 PREPARE = "exp_prepare_command"
 CLEANUP = "exp_cleanup_command"
 HOST = "exp_host"
@@ -38,6 +42,11 @@ _NOTES = re.compile(
 )
 _NUMBERING = re.compile(r"[\s*_`#|\d.)）、（(:：-]*(?:[一二三四五六七八九十]+[、.．])?[\s*_`\[【]*")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def is_condition(entry: str) -> bool:
+    """True for an entry of that section that names no code but says how it may be changed."""
+    return entry in (UNATTENDED, NO_NETWORK) or entry.startswith(WRITABLE)
 
 
 @dataclass(frozen=True)

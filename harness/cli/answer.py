@@ -61,7 +61,7 @@ def tell(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A result folder, or a name or id.")],
     words: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent should know.")],
 ) -> None:
-    """Say something to a running agent, which sees it at its next decision.
+    """Say something to the agent of a run, for its next decision.
 
     It is a hint, no order: the rules stay, and a healthy training is not stopped for it.
     """

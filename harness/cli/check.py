@@ -80,7 +80,7 @@ def _print_understood(plan: "Blueprint") -> None:
         "first step": f"within {duration(plan.first_step_s)}",
         "metrics": "\n".join(filter(None, metrics)),
         "protected keys": ", ".join(plan.protected_keys),
-        "code changes": "any source file" if plan.code_changes == ("**",) else ", ".join(plan.code_changes),
+        "code changes": _granted(plan),
         "prepare": plan.prepare_command or "",
         "cleanup": plan.cleanup_command or "",
         "host": plan.host or "",
@@ -88,6 +88,22 @@ def _print_understood(plan: "Blueprint") -> None:
         "defaults used": "\n".join(plan.defaults),
     }
     print_table((Text(name, style="bold"), str(value)) for name, value in rows.items() if value)
+
+
+def _granted(plan: "Blueprint") -> str:
+    """What [exp_code_changes] comes to; "" for nothing."""
+    from harness.blueprint.names import NO_NETWORK, UNATTENDED
+
+    if not plan.code_changes:
+        return ""
+    entries = ", ".join("any source file" if entry == "**" else entry for entry in plan.code_changes)
+    by = "without anybody being asked" if UNATTENDED in plan.code_changes else "when a person approves it"
+    network = "no network" if NO_NETWORK in plan.code_changes else "the network"
+    return (
+        f"{entries}\nA model may write code that is run on this machine as you, {by}. Where there is a "
+        "sandbox (`harness doctor --all` says which), it writes only its own copy of the code, its attempt's "
+        f"folder, /tmp and what `writable:` names, sees no keys of your home folder, and has {network}."
+    )
 
 
 def doctor(

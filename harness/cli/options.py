@@ -94,6 +94,14 @@ class Given:
             help="Allow a language model to correct the code that [exp_code_changes] names, without asking.",
         ),
     ] = False
+    sandbox: Annotated[
+        str | None,
+        Option(
+            metavar="WHEN",
+            help="Whether code that a model changed runs in a sandbox: auto (where there is one; the "
+            "default), required (else it is not run) or off.",
+        ),
+    ] = None
 
     answer_within: Annotated[
         str | None,
@@ -112,6 +120,8 @@ class Given:
 
         if self.policy not in (None, "playbook", "llm"):
             fail(f"--policy {self.policy}: there are `playbook` and `llm`")
+        if self.sandbox not in (None, "auto", "required", "off"):
+            fail(f"--sandbox {self.sandbox}: there are `auto`, `required` and `off`")
         check_cost(self.max_cost)
         if self.policy == "playbook" and self.model is not None:
             fail("--policy playbook asks no model: leave out --model, or choose --policy llm")
@@ -127,6 +137,7 @@ class Given:
             answer_within_s=0.0
             if self.answer_within == "never"
             else seconds_of(self.answer_within, "--answer-within"),
+            sandbox=self.sandbox,
         )
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has

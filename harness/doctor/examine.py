@@ -20,6 +20,7 @@ from harness.doctor.findings import Finding, warning
 from harness.doctor.launch import PlannedLaunch, planned, this_machine
 from harness.environment import known_secrets
 from harness.redaction import redact
+from monitors.sandbox import PROBE_S
 
 _LOOK_S = LIMIT_S + 5.0
 
@@ -65,6 +66,7 @@ CHECKS = (
     Check("GPUs", resources.enough_gpus, 45.0),
     Check("GPUs free", resources.free_gpus, 45.0),
     Check("trackers", configs.trackers_have_keys),
+    Check("sandbox", resources.changed_code, 2 * PROBE_S),
     Check("tmux", resources.tmux, of_machine=True),
 )
 

@@ -20,9 +20,11 @@ from harness.machine.disk import in_words
 from harness.machine.gpus import BUSY_SHARE, Device, users_of, visible
 from harness.machine.memory import memory_available
 from harness.machine.ports import a_free_port, holder, is_taken
+from harness.machine.sandboxes import INSTALL, kind_here, not_covered
 from harness.redaction import WORD, is_secret
 from monitors.launch import is_secret_name, state_home
 from monitors.metrics import families
+from monitors.sandbox import landlock_abi
 
 _FEW_FREE_FILES = 1000
 _LITTLE_MEMORY = 512 * 2**20
@@ -252,6 +254,20 @@ def _port_here(endpoint: str) -> int:
         return (parts.port or 0) if (parts.hostname or "") in _HERE else 0
     except ValueError:
         return 0
+
+
+def changed_code(launch: PlannedLaunch) -> Iterator[Finding]:
+    """A sandbox for code that a model changes, where the blueprint allows that."""
+    if not launch.blueprint.code_changes:
+        return
+    kind = kind_here("auto")
+    if kind is None:
+        text = "code that a model changes would run as you, with all your files: there is no sandbox here"
+        yield warning(text, INSTALL)
+        return
+    gaps = ", ".join(not_covered(kind, landlock_abi()))
+    text = f"code that a model changes runs in a sandbox ({kind}), which does not cover: {gaps}"
+    yield fine(text) if kind == "bubblewrap" else warning(text, INSTALL)
 
 
 def tmux(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.blueprint.names import UNATTENDED
+from harness.blueprint.names import is_condition
 
 LARGEST_BYTES = 20_000_000
 LARGEST_SOURCE_BYTES = 2_000_000
@@ -61,7 +61,7 @@ def refuse_reading(path: str) -> str | None:
 def refuse_patching(path: str, allowed: Sequence[str]) -> str | None:
     """Why this file of the codebase may not be corrected, or None; `allowed`: the globs of
     [exp_code_changes]."""
-    globs = [glob for glob in allowed if glob != UNATTENDED]
+    globs = [glob for glob in allowed if not is_condition(glob)]
     if not globs:
         return "the blueprint allows no code changes ([exp_code_changes]); repair by config or environment"
     if why := refuse_wording(path):

@@ -255,13 +255,15 @@ class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
 
 class Launched(ActionResult, kind="launched", bars="running collected", sets="running launched"):
     """The attempt runs. `checkpoint`: what it goes on from, None for the beginning. `differs`: what it was
-    given otherwise than the attempt before, and by no repair."""
+    given otherwise than the attempt before, and by no repair. `sandbox`: of code that a model changed, as
+    `repair.containment` names it; "" for the author's own."""
 
     action: ClassVar[str] = "launch"
     launched_at: float
     command: str = ""
     checkpoint: str | None = None
     differs: tuple[Change, ...] = ()
+    sandbox: str = ""
 
 
 class Waited(ActionResult, kind="waited", needs="running"):

@@ -21,7 +21,7 @@ from harness.experiment import Experiment
 from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges, diff, with_outcome
 from harness.redaction import redact
-from harness.repair import installing, leftovers, patched_code
+from harness.repair import containment, installing, leftovers, patched_code
 from harness.state import ExperimentState
 from monitors.files import AttemptFiles
 from monitors.processes import uptime
@@ -74,20 +74,26 @@ def launch_request(
 ) -> launching.LaunchRequest:
     """What this launch uses; where code was ever patched, the training runs in the private copy.
 
-    Raises PatchError when that copy has to be made anew and cannot be.
+    Raises PatchError when that copy has to be made anew and cannot be, or may not run here.
     """
     state = experiment.state
     assert state.attempt is not None
     before = replace(state, attempts=state.attempts[:-1], draft=PendingChanges())
     environment.launched(experiment.dir, action.attempt, state.options.hidden)
-    request = request_of(experiment, state.attempt.draft, before.command, previous)
+    files = experiment.attempt_files(action.attempt)
+    request = request_of(experiment, files, state.attempt.draft, before.command, previous)
     return replace(request, session=action.session, attempt_id=action.attempt_id)
 
 
 def request_of(
-    experiment: Experiment, draft: PendingChanges, command_before: str, previous: AttemptFiles | None
+    experiment: Experiment,
+    files: AttemptFiles,
+    draft: PendingChanges,
+    command_before: str,
+    previous: AttemptFiles | None,
 ) -> launching.LaunchRequest:
-    """The request of a launch that makes these changes, as yet without a name. Raises PatchError."""
+    """The request of a launch into `files` that makes these changes, as yet without a name. Raises
+    PatchError."""
     plan, state = experiment.blueprint, experiment.state
     variables = environment.of_training(experiment.dir, state.options.hidden)
     plain = launching.LaunchRequest(
@@ -106,13 +112,21 @@ def request_of(
     made = [*patches(experiment), *state.draft.patches]
     if not made:
         return plain
+    if why := containment.refuse(state.options.sandbox):
+        raise patched_code.PatchError(why)
     code = patched_code.for_launch(plan, state.experiment_id, made)
+
+    def contain(command: str) -> str:
+        policy = containment.write_policy(experiment, code, files, variables)
+        return containment.contained(command, policy) if policy else command
+
     return replace(
         plain,
         codebase=code.copy.codebase,
         environment={**code.variables(state.blueprint.venv_exe, variables), **state.environment},
         code_diff=plain.code_diff + code.diffs(draft.patches),
         relocate=code.relocated,
+        contain=contain,
     )
 
 

@@ -34,7 +34,7 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
     a kill: what runs is gone on with. Raises PatchError where the corrected code cannot be run."""
     number = experiment.state.smoke_runs + 1
     files = AttemptFiles(experiment.dir / "smoke" / f"{number:02d}")
-    request = await asyncio.to_thread(_request, experiment, number, seconds)
+    request = await asyncio.to_thread(_request, experiment, files, number, seconds)
     if files.state() == "not_started":
         spec = launching.launch_spec(experiment.blueprint, files, request)
         await asyncio.to_thread(launch, spec)
@@ -55,11 +55,14 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
             session.kill()
 
 
-def _request(experiment: Experiment, number: int, seconds: float) -> launching.LaunchRequest:
+def _request(
+    experiment: Experiment, files: AttemptFiles, number: int, seconds: float
+) -> launching.LaunchRequest:
     state = experiment.state
     launched = [attempt.number for attempt in state.attempts if attempt.launched_at is not None]
     request = apply_changes.request_of(
         experiment,
+        files,
         state.draft,
         replace(state, draft=PendingChanges()).command,
         experiment.attempt_files(launched[-1]) if launched else None,

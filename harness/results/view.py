@@ -50,6 +50,11 @@ _VERDICTS = {
     "cancelled": "Cancelled",
     "running": "Still running",
 }
+_CONTAINED = {
+    "bubblewrap": "it ran in a sandbox (bubblewrap)",
+    "landlock": "it ran in a sandbox (Landlock, which does not cover UDP and Unix sockets)",
+    "none": "it ran WITHOUT A SANDBOX, with all rights and files of the person who started it",
+}
 
 _LONGEST_ERROR = 200
 _DID_NOT_TRAIN = ("failed", "cannot_run")
@@ -129,6 +134,12 @@ class View:
     @property
     def code_changes(self) -> tuple[Deviation, ...]:
         return tuple(deviation for deviation in self.deviations if deviation.change.kind == "code")
+
+    @property
+    def containment(self) -> str:
+        """In what changed code ran; "" where there was none."""
+        found = dict.fromkeys(each.sandbox for each in self.run.attempts if each.sandbox)
+        return "; ".join(_CONTAINED[each] for each in found)
 
     @property
     def mark(self) -> str:

@@ -50,7 +50,7 @@ class Bench:
         self.result_dir = (disk or folder) / "results" / "trial"
         self.blueprint = folder / "trial.md"
         self.lives = folder.with_name(f"{folder.name}-lives")
-        self.env: Mapping[str, str] = {}  # what its harnesses get beside this process's
+        self.env: dict[str, str] = {}  # what its harnesses get beside this process's
 
     def plan(
         self,

@@ -1,6 +1,7 @@
 """Whole runs with a language model: the real command line, tmux, SDK and HTTP; only the model is scripted."""
 
 import json
+import os
 import stat
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 
 from harness import journal
 from harness.journal.model_events import Consult
+from monitors.sandbox import bubblewrap_works, landlock_abi
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
@@ -39,11 +41,13 @@ def write_plan(bench: Bench) -> None:
     bench.plan("python train.py config.yaml", purpose="Does the reward rise?", more=more)
 
 
-def run_with(bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthropic") -> list[Seen]:
+def run_with(
+    bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthropic", *options: str
+) -> list[Seen]:
     """Run the plan with a scripted model; what it was asked."""
     with ModelServer(model) as server:
         url = server.anthropic_url if protocol == "anthropic" else server.openai_url
-        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}")
+        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}", *options)
         return [exchange.seen for exchange in server.log if exchange.seen]
 
 
@@ -105,8 +109,9 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
             return call("patch_code", path="train.py", old="(step - 1)", new="step", why="it divided by zero")
         return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
 
-    run_with(bench, model)
+    run_with(bench, model, "anthropic", "--sandbox", "off")
     assert bench.flag["outcome"] == "succeeded_with_changed_code"
+    assert "WITHOUT A SANDBOX" in "".join(bench.flag["headline"])
     assert (bench.codebase / "train.py").read_text() == broken
     assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
     assert "it divided by zero" in (bench.result_dir / "result.md").read_text()
@@ -114,6 +119,53 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
         ["git", "worktree", "list"], cwd=bench.codebase, capture_output=True, text=True
     )
     assert len(worktrees.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_code_that_a_model_wrote_sees_no_secrets_and_changes_nothing_of_the_author(
+    bench: Bench, kind: str
+) -> None:
+    if not (bubblewrap_works() if kind == "bubblewrap" else landlock_abi() >= 6):
+        pytest.skip(f"no {kind} here")
+    home, other = bench.folder / "home", bench.folder / "results" / "other"
+    stub, places = bench.folder / "bin" / "bwrap", [home / ".bashrc", other / "result.json", bench.codebase]
+    for folder in (home / ".ssh", other, stub.parent):
+        folder.mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("PRIVATE KEY")
+    stub.write_text("#!/bin/sh\nexit 1\n")
+    stub.chmod(0o755)
+    bench.script("train.py", "deeds = 1 / 0\nprint('step:1 - loss:0.5')\n")
+    more = "\n## [exp_code_changes]\n- `train.py`\n- without asking\n"
+    bench.plan("python train.py", purpose="Does the loss fall?", more=more)
+    tries = [
+        f"print(open('{home}/.ssh/id_rsa').read())",
+        f"print(open('{bench.result_dir}/transcript.jsonl').read())",
+    ]
+    tries += [
+        f"print(open('{each / 'x' if each.is_dir() else each}', 'w').write('pwned'))" for each in places
+    ]
+    patch = "".join(f"try:\n    {each}\nexcept OSError as error: print('kept', error)\n" for each in tries)
+    patch += (
+        "open('mine', 'w').write('x'); open(__import__('os').environ['HARNESS_ATTEMPT_DIR'] + '/mine', 'w')\n"
+    )
+
+    def model(seen: Seen) -> Step:
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text:
+            return call("finish", reason="all said")
+        if not done:
+            return call("patch_code", path="train.py", old="deeds = 1 / 0\n", new=patch, why="a typo")
+        return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
+
+    bench.env = {"HOME": str(home)}
+    if kind == "landlock":
+        bench.env["PATH"] = f"{stub.parent}:{os.environ['PATH']}"
+    run_with(bench, model)
+    assert bench.log(2).count("kept") == len(tries) and "PRIVATE" not in bench.log(2), bench.log(2)
+    assert bench.flag["outcome"] == "succeeded_with_changed_code"
+    assert not any(each.exists() for each in (*places[:2], bench.codebase / "x"))
+    assert (bench.attempt(2) / "mine").exists()
+    assert f"it ran in a sandbox ({kind}" in "\n".join(bench.flag["headline"]).lower()
 
 
 def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: Bench) -> None:
@@ -173,6 +225,7 @@ def test_wrong_options_and_a_bad_blueprint_are_one_clear_error_and_leave_nothing
         ("--policy", "llm"): "no language model is configured",
         ("--policy", "luck"): "there are `playbook` and `llm`",
         ("--model", "claude"): "names no provider",
+        ("--sandbox", "maybe"): "there are `auto`, `required` and `off`",
         ("--approve", "lunch"): "you can be asked before launch, stop",
         ("--max-cost", "-1"): "give an amount in USD",
     }.items():

@@ -324,6 +324,7 @@ class TestExtras:
             ("- changes: yes", ("**",)),
             ("- src/*.py\n- without asking", ("src/*.py", "without asking")),
             ("without asking", ()),
+            ("- a.py\n- no network\n- writable: `/data/hf`", ("a.py", "no network", "writable: /data/hf")),
             ("- `src/train/*.py`\n- ./train.py, lib/**", ("src/train/*.py", "train.py", "lib/**")),
             ("- files: `src/a.py` and `src/b.py`", ("src/a.py", "src/b.py")),
             ("```\nsrc/a.py\n**/fix_me.py\n```", ("src/a.py", "**/fix_me.py")),
@@ -351,6 +352,8 @@ class TestExtras:
             ("- > src/a.py", "does not say clearly"),
             ("*", "'*' does not say clearly"),
             ("- *", "'*' does not say clearly"),
+            ("- a.py\n- writable: ~", "does not say clearly"),
+            ("- a.py\n- writable: data", "does not say clearly"),
         ],
     )
     def test_unclear_code_changes_are_no_permission(self, body: str, words: str) -> None:

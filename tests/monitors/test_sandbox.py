@@ -1,0 +1,181 @@
+"""Real programs in a real sandbox of each kind: what they cannot see, change and reach, and what they can."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitors import sandbox
+from monitors.launch import stop
+from monitors.processes import members_of_attempt
+from tests.monitors.tmux_world import ending, log_shows, python, start
+
+KINDS = [
+    pytest.param(
+        "bubblewrap",
+        marks=pytest.mark.skipif(
+            not sandbox.bubblewrap_works(), reason="bubblewrap is not installed, or may not do its work here"
+        ),
+    ),
+    pytest.param(
+        "landlock", marks=pytest.mark.skipif(sandbox.landlock_abi() < 6, reason="needs Landlock, ABI 6")
+    ),
+]
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+class Box:
+    """A home with a secret, somebody's work, and the one folder that may be written."""
+
+    def __init__(self, folder: Path, kind: str, network: bool = True) -> None:
+        self.home, self.own, self.work = folder / "home", folder / "own", folder / "work"
+        for each in (self.home / ".ssh", self.own, self.work, folder / "attempt"):
+            each.mkdir(parents=True, exist_ok=True)
+        (self.home / ".ssh" / "id_rsa").write_text("PRIVATE")
+        (self.work / "train.py").write_text("print('as written')")
+        (self.own / "heartbeat").write_text("alive")
+        places = {
+            **{"/": "read", "/tmp": "write", str(folder): "read", "/etc/shadow": "hide"},
+            **{str(self.home / ".ssh"): "hide", str(self.own): "write"},
+        }
+        given = {"kind": kind, "places": places, "kept": [str(self.own / "heartbeat")], "network": network}
+        self.policy = folder / "policy.json"
+        self.policy.write_text(json.dumps(given))
+        self.program = [sys.executable, "-I", "-S", sandbox.__file__, str(self.policy), "--", "bash", "-c"]
+
+    def run(self, command: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        asked = [*self.program, command]
+        return subprocess.run(asked, capture_output=True, text=True, check=False, cwd=self.own, **more)
+
+    def python(self, program: str) -> subprocess.CompletedProcess[str]:
+        return self.run(shlex.join([sys.executable, "-c", program]))
+
+
+@kinds
+def test_secrets_are_not_read(tmp_path: Path, kind: str) -> None:
+    box = Box(tmp_path, kind)
+    reads = [f"{box.home}/.ssh/id_rsa", "/etc/shadow", f"/proc/{os.getpid()}/environ", f"{box.home}/.ssh"]
+    for path in reads:
+        seen = box.run(f"cat {path} || ls -A {path}/")
+        assert (seen.returncode == 0 and not seen.stdout) or seen.stderr, (path, seen)
+        assert "PRIVATE" not in seen.stdout and "root" not in seen.stdout
+
+
+@kinds
+def test_only_what_is_named_is_written(tmp_path: Path, kind: str) -> None:
+    box = Box(tmp_path, kind)
+    outside = [box.work / "train.py", box.home / ".bashrc", tmp_path / "policy.json", tmp_path / "new"]
+    for path in outside:
+        before = path.read_text() if path.exists() else None
+        for deed in ("echo pwned >> {}", "mv own-file {}", "ln -sf /x {}", "rm {}", "truncate -s 0 {}"):
+            assert box.run(f"touch own-file; {deed.format(path)}").returncode != 0, (path, deed)
+        assert (path.read_text() if path.exists() else None) == before
+    assert not box.run('mkdir deep && echo yes > deep/er && touch "$(mktemp)" && ln -s / l').returncode
+    assert (box.own / "deep" / "er").read_text() == "yes\n"
+    shared = "from multiprocessing import shared_memory as s; s.SharedMemory(create=True, size=9).unlink()"
+    assert not box.python(shared).returncode
+
+
+@kinds
+def test_settings_of_the_machine_and_its_disks_are_out_of_reach(tmp_path: Path, kind: str) -> None:
+    program = (
+        "import os, glob\n"
+        "for path in ('/proc/sys/kernel/core_pattern', '/proc/sysrq-trigger', '/sys/power/state',\n"
+        "             *glob.glob('/dev/[vs]d*'), '/dev/mem', '/dev/kmsg'):\n"
+        "    try:\n        os.open(path, os.O_WRONLY); print('opened', path)\n"
+        "    except OSError: pass\n"
+    )
+    assert Box(tmp_path, kind).python(program).stdout == ""
+
+
+@kinds
+def test_other_processes_are_out_of_reach(tmp_path: Path, kind: str) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as other:
+        seen = Box(tmp_path, kind).run(f"kill -KILL {other.pid}")
+        assert seen.returncode != 0 and other.poll() is None
+        other.kill()
+
+
+@kinds
+def test_without_network_nothing_outside_answers(tmp_path: Path, kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5); print('through')"
+        assert "through" in Box(tmp_path, kind).python(program).stdout
+        assert "through" not in Box(tmp_path, kind, network=False).python(program).stdout
+
+
+@kinds
+def test_sockets_of_services_do_not_answer(tmp_path: Path, kind: str) -> None:
+    """An abstract one by either kind; one in the file system by bubblewrap, which alone can hide it."""
+    names = [f"\0ajet-{os.getpid()}", str(tmp_path / "home" / ".ssh" / "agent.sock")]
+    box = Box(tmp_path, kind)
+    for name in names if kind == "bubblewrap" else names[:1]:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(name)
+            server.listen()
+            seen = box.python(f"import socket; socket.socket(socket.AF_UNIX).connect({name!r})")
+            assert seen.returncode == 1 and "Error" in seen.stderr
+    environment = {**os.environ, "SSH_AUTH_SOCK": "/x", "DOCKER_HOST": "y", "TMUX": "z"}
+    assert box.run("echo $SSH_AUTH_SOCK$DOCKER_HOST$TMUX", env=environment).stdout == "\n"
+
+
+@pytest.mark.parametrize("kind", KINDS[:1])
+def test_what_the_harness_keeps_is_not_changed(tmp_path: Path, kind: str) -> None:
+    box = Box(tmp_path, kind)
+    box.run("rm -f heartbeat; mv heartbeat x; echo dead > heartbeat; ln -sf /etc/passwd heartbeat")
+    assert (box.own / "heartbeat").read_text() == "alive" and not (box.own / "heartbeat").is_symlink()
+
+
+@pytest.mark.parametrize("policy", ["{}", '{"kind": "landlock", "places": 3}', "no JSON", None])
+def test_without_its_sandbox_nothing_is_run(tmp_path: Path, policy: str | None) -> None:
+    box = Box(tmp_path, "landlock")
+    box.policy.write_text(policy) if policy is not None else box.policy.unlink()
+    seen = box.run("touch ran")
+    assert seen.returncode == sandbox.NOT_SET_UP and not (box.own / "ran").exists()
+    assert seen.stderr.startswith("harness: the sandbox cannot be set up, so the command is not run")
+
+
+@kinds
+@pytest.mark.parametrize(("command", "status"), [("exit 7", 7), ("kill -SEGV $$", 128 + signal.SIGSEGV)])
+async def test_its_end_is_known(tmp_path: Path, kind: str, command: str, status: int) -> None:
+    program = shlex.join([*Box(tmp_path, kind).program, command])
+    end = await ending(*start(tmp_path / "01", f"exec {program}"))
+    assert end.status == status
+
+
+@kinds
+async def test_a_stop_lets_it_save_and_leaves_nothing_behind(tmp_path: Path, kind: str) -> None:
+    box = Box(tmp_path, kind)
+    saves = f"trap 'echo saved > {box.own}/saved; exit 0' TERM"
+    stubborn = "(trap '' TERM; while :; do sleep 0.1; done) &"
+    program = shlex.join([*box.program, f"{saves}; {stubborn} echo ready; while :; do sleep 0.1; done"])
+    files, session = start(tmp_path / "01", f"exec {program}", grace_s=2.0)
+    await log_shows(files, "ready")
+    assert stop(files, 60.0)
+    end = await ending(files, session)
+    assert end.reason == "stopped" and (box.own / "saved").exists()
+    info = files.supervisor()
+    assert info is not None and not members_of_attempt(info.attempt_id) - {info.front_pid}
+
+
+@kinds
+async def test_ctrl_c_in_the_pane_reaches_it(tmp_path: Path, kind: str) -> None:
+    box = Box(tmp_path, kind)
+    waits = "import time\ntry:\n print('ready', flush=True)\n time.sleep(60)\n"
+    program = python(f"{waits}except KeyboardInterrupt:\n raise SystemExit(21)")
+    files, session = start(tmp_path / "01", shlex.join([*box.program, program]))
+    await log_shows(files, "ready")
+    keys = ["tmux", "-L", os.environ["AJET_TMUX_SOCKET"], "send-keys", "-t", f"={session.name}:", "C-c"]
+    await asyncio.to_thread(subprocess.run, keys, check=True)
+    assert (await ending(files)).status == 21
