@@ -3,7 +3,7 @@
 Ours is the harness's own LLM policy with everything around it that decides what is sent and when, over HTTP,
 to a server that simulates the prompt caches (`_simulated_run.py` says what is real). The model's replies are
 scripted: for the failure it searches the log, reads the last 80 lines and the metrics, edits the config,
-keeps a note, checks and launches; for the results it writes two sections and finishes. Two more runs leave
+keeps a note, checks and launches; for the results it writes two sections in one call. Two more runs leave
 out the last looks before the repair, to see when a wake is too short for its cache.
 
 The peer is an agent that follows the published skill "wait, then read the last 80 lines of the tmux window":
@@ -70,9 +70,10 @@ REPAIR = (
 )
 WORDS = ("The rate went up and stayed there for the rest of the training. " * 40)[: REPORT_BYTES // 2]
 RESULTS = (
-    says("write_report_section", section="findings", interpretation=WORDS),
-    says("write_report_section", section="what_happened", interpretation=WORDS),
-    says("finish", reason="The results have been read."),
+    says(
+        "write_sections",
+        sections=[{"section": name, "interpretation": WORDS} for name in ("findings", "what_happened")],
+    ),
 )
 
 

@@ -261,6 +261,9 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     events.SectionWritten: lambda state, event, _: replace(
         state, narrative={**state.narrative, event.written["section"]: event.written}
     ),
+    events.SectionsWritten: lambda state, event, _: replace(
+        state, narrative={**state.narrative, **event.written}
+    ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
     model_events.Consulted: lambda state, event, _: (
         replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import actions
-from harness.agent import disk_access, log_search, metric_table
+from harness.agent import disk_access, facts, log_search, metric_table
 from harness.agent.excerpts import (
     NotShownError,
     cut,
@@ -27,16 +27,21 @@ from harness.guard import file_access
 from harness.journal.events import Looked
 from harness.redaction import redact
 from harness.repair import apply_changes
+from harness.results.narrative.evidence import Evidence
 from monitors.files import AttemptFiles
 from monitors.logs import is_progress_bar, last_useful_lines, tail
 
 _PANE_HEAD = 0.2  # of a terminal the end matters most
 
 
-def look(action: actions.Action, experiment: Experiment) -> Looked:
-    """What the action is to show."""
+def look(action: actions.Action, experiment: Experiment, evidence: Evidence | None = None) -> Looked:
+    """What the action is to show. `evidence`: what a narrative may cite, None before there are results."""
     try:
-        return Looked(action.kind, _LOOKS[type(action)](action, experiment))
+        if (cites := _CITES.get(type(action))) is None:
+            return Looked(action.kind, _LOOKS[type(action)](action, experiment))
+        if evidence is None:
+            raise NotShownError("there are no results yet; metrics_summary shows the metrics of an attempt")
+        return Looked(action.kind, cites(action, experiment, evidence))
     except (NotShownError, ConfigEditError) as error:
         why = str(error)
     except OSError as error:
@@ -165,4 +170,8 @@ _LOOKS: dict[type[actions.Action], Callable[[Any, Experiment], str]] = {
     actions.ReadPane: _pane,
     actions.SearchLog: _search,
     actions.MetricsSummary: _metrics,
+}
+_CITES: dict[type[actions.Action], Callable[[Any, Experiment, Evidence], str]] = {
+    actions.Facts: facts.facts,
+    actions.Compare: facts.compare,
 }

@@ -134,7 +134,7 @@ def repairs_come_between_attempts(action: actions.Action, observation: Observati
         command = read_or_empty(observation.state.command)
         unset = [key for key in (*action.changes, *action.remove) if command.setting_of(key) is None]
         if unset:
-            return f"this experiment's command reads no config that is known, and does not set {unset[0]}"
+            return f"no config of this experiment is known, and its command does not set {unset[0]} either"
     return None
 
 
@@ -237,9 +237,11 @@ def installs_need_permission(action: actions.InstallPackage, observation: Observ
     return f"{action.package} is not one of the packages that are known by their module; a person installs it"
 
 
-def narratives_cite_facts(action: actions.WriteReportSection, observation: Observation) -> str | None:
+def narratives_cite_facts(
+    action: actions.WriteSections | actions.WriteReportSection, observation: Observation
+) -> str | None:
     """Rule 6: nothing is written about results that are not there yet, and no number but by citing a fact.
-    After MAX_REFUSALS refusals a section is taken, and what of it cannot stand is left out."""
+    After MAX_REFUSALS refusals sections are taken, and what of them cannot stand is left out."""
     if observation.state.collected is None:
         return "there are no results to write about yet; use note for remarks"
     if observation.state.reported is not None:
@@ -247,7 +249,10 @@ def narratives_cite_facts(action: actions.WriteReportSection, observation: Obser
     if observation.evidence is None:
         return "the results cannot be read, so nothing can be cited; finish"
     sent_back = sum(why.startswith(sections.REFUSED) for why in observation.state.refusals)
-    return sections.refusal(action, observation.evidence) if sent_back < sections.MAX_REFUSALS else None
+    if sent_back >= sections.MAX_REFUSALS:
+        return None
+    written = action.sections if isinstance(action, actions.WriteSections) else (action,)
+    return sections.refusal(written, observation.evidence)
 
 
 def ends_are_real(
@@ -276,13 +281,13 @@ def _running(observation: Observation) -> str | None:
 
 RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Stop, healthy_runs_go_on),
+    (actions.Action, repairs_come_between_attempts),
+    (actions.Launch, one_attempt_at_a_time),
+    (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
+    (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
     (actions.EditConfig, edits_keep_the_science),
     (actions.SetEnvironment, variables_keep_the_science),
     (actions.Launch, launches_keep_the_science),
-    (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
-    (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
-    (actions.Action, repairs_come_between_attempts),
-    (actions.Launch, one_attempt_at_a_time),
     (actions.Launch, launches_fit_the_limits),
     (actions.Launch, repairs_must_differ_or_progress),
     (actions.Wait, waits_have_an_object),
@@ -291,7 +296,8 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.ReadFile, private_files_are_not_read),
     (actions.PatchCode, code_changes_where_the_author_allows),
     (actions.InstallPackage, installs_need_permission),
-    (actions.WriteReportSection, narratives_cite_facts),
+    (actions.WriteSections | actions.WriteReportSection, narratives_cite_facts),
     (actions.Finish | actions.Collect | actions.Report, ends_are_real),
 )
-"""Each rule with the actions that it judges."""
+"""Each rule with the actions that it judges: first what asks whether there is anything to act on, then what
+is known of it, then what is studied, so that a refusal names what really decided."""

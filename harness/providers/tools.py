@@ -45,11 +45,17 @@ def action_of(
     call: ToolCall,
     offered: Sequence[type[Action]],
     filled: Mapping[str, Mapping[str, Any]] | None = None,
+    elsewhere: Sequence[type[Action]] = (),
 ) -> Action:
-    """The action out of `offered` that a call asks for. `filled`: by tool, the arguments that code fills in.
-    Raises CallError."""
+    """The action out of `offered` that a call asks for. `filled`: by tool, the arguments that code fills in;
+    `elsewhere`: tools of other questions. Raises CallError."""
     by_name = {action.kind: action for action in offered}
     action = by_name.get(call.name)
+    if action is None and any(call.name == other.kind for other in elsewhere):
+        here = ", ".join(by_name)
+        raise CallError(
+            f"{call.name} is no tool of this question, which it cannot help. The tools are: {here}."
+        )
     if action is None:
         hint = did_you_mean(call.name, by_name, " Did you mean {}?")
         raise CallError(f"There is no tool {call.name[:80]!r}.{hint} The tools are: {', '.join(by_name)}.")

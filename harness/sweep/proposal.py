@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from harness import templating
+from harness import index, templating
 from harness.actions import Action
 from harness.agent import excerpts
 from harness.author.calls import ListKeys, Look, Sentence
@@ -29,7 +29,7 @@ from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
 from harness.providers.model import Model
-from harness.sweep.forecast import detectable, earlier_runs
+from harness.sweep.forecast import detectable
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
 from harness.sweep.spec import Ablation, SweepSpec
@@ -243,7 +243,7 @@ def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
     from harness.results.collect import collect
     from harness.results.result import metric_names
 
-    for folder, _ in reversed(earlier_runs(blueprint)):
+    for folder, _ in reversed(index.earlier_runs(blueprint)):
         if found := tuple(dict.fromkeys(map(excerpts.plain, metric_names(collect(folder))))):
             return found
     return ()
