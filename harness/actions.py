@@ -55,6 +55,42 @@ class ReadFile(Action, kind="read_file"):
     lines: Lines = 80
 
 
+class ListFiles(Action, kind="list_files"):
+    """List a folder of the codebase or the result folder, with the sizes of its files."""
+
+    path: Annotated[str, _text(500, "`.`: the top of both.")] = "."
+
+
+class SearchCode(Action, kind="search_code"):
+    """Find lines in all source code and settings of the codebase."""
+
+    pattern: Pattern
+    around: Annotated[int, Field(ge=0, le=5)] = 0
+
+
+class ReadInstalled(Action, kind="read_installed"):
+    """Read source of a package installed in the experiment's own Python, and learn its version; without a
+    file, which files it has."""
+
+    package: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")]
+    file: Annotated[str, Field(max_length=500, description="As in a traceback; its end is enough.")] = ""
+    first_line: FirstLine = 1
+    lines: Lines = 80
+
+
+class ShowChanges(Action, kind="show_changes"):
+    """Show what the author changed in the code (git log and diff) since the last run of this experiment that
+    succeeded."""
+
+
+class ListKeys(Action, kind="list_keys"):
+    """Find keys of the bundled trainer's config, with what they allow, default and meaning. All the words
+    must occur in a key's name or meaning; use one or two, such as `kl`, `gpu`."""
+
+    doing: ClassVar[str] = "looking up config keys"
+    words: str = Field(min_length=1, max_length=80)
+
+
 class ReadPane(Action, kind="read_pane"):
     """Read the last lines that the training printed, without progress bars and repeats. They are often only
     consequences of a failure: `search_log` finds its cause."""
@@ -261,15 +297,18 @@ class Finish(Action, kind="finish"):
     reason: Annotated[str, Field(max_length=600, description="One sentence.")]
 
 
-LOOKING = (ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSummary, Facts, Compare)
+_LOGS = (ReadPane, SearchLog, MetricsSummary)
+_FILES = (ListFiles, ReadFile)
+_CODE = (*_FILES, SearchCode, ReadInstalled, ShowChanges)
+_REPAIRS = (EditConfig, SetEnvironment, PatchCode, Check, Launch, Note, Finish)
+
+LOOKING = (ReadBlueprint, ReadConfig, ListKeys, *_CODE, *_LOGS, Facts, Compare)
 """Actions that only look. Their outcome is `{"text": …}`."""
 
-_LOGS = (ReadPane, SearchLog, MetricsSummary)
-_REPAIRS = (EditConfig, SetEnvironment, PatchCode, Check, Launch, Note, Finish)
 TOOLS: Mapping[str, tuple[type[Action], ...]] = {
-    "config": (ReadFile, RenderConfig, Check, Launch, Note, Finish),
-    "check": (ReadConfig, ReadFile, *_REPAIRS),
-    "failure": (ReadConfig, ReadFile, *_LOGS, *_REPAIRS),
+    "config": (*_FILES, ListKeys, RenderConfig, Check, Launch, Note, Finish),
+    "check": (ReadConfig, ListKeys, *_CODE, *_REPAIRS),
+    "failure": (ReadConfig, ListKeys, *_CODE, *_LOGS, *_REPAIRS),
     "alarm": (ReadConfig, *_LOGS, Note, Wait, Stop),
     "results": (ReadFile, SearchLog, MetricsSummary, Facts, Compare, Note, WriteSections, Finish),
 }

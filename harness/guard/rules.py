@@ -218,9 +218,12 @@ def questions_are_not_repeated(action: actions.Action, observation: Observation)
     )
 
 
-def private_files_are_not_read(action: actions.ReadFile, observation: Observation) -> str | None:
+def private_files_are_not_read(
+    action: actions.ReadFile | actions.ListFiles | actions.ReadInstalled, observation: Observation
+) -> str | None:
     """Rule 4; what a path leads to is looked at when the action is carried out."""
-    return file_access.refuse_reading(action.path)
+    path = action.file or "." if isinstance(action, actions.ReadInstalled) else action.path
+    return file_access.refuse_reading(path)
 
 
 def code_changes_where_the_author_allows(action: actions.PatchCode, observation: Observation) -> str | None:
@@ -293,7 +296,7 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Wait, waits_have_an_object),
     (actions.Diagnose, diagnoses_have_an_object),
     (actions.Action, questions_are_not_repeated),
-    (actions.ReadFile, private_files_are_not_read),
+    (actions.ReadFile | actions.ListFiles | actions.ReadInstalled, private_files_are_not_read),
     (actions.PatchCode, code_changes_where_the_author_allows),
     (actions.InstallPackage, installs_need_permission),
     (actions.WriteSections | actions.WriteReportSection, narratives_cite_facts),

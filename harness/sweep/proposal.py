@@ -21,8 +21,10 @@ from pydantic import Field
 from harness import index, templating
 from harness.actions import Action
 from harness.agent import excerpts
+from harness.agent.excerpts import NotShownError
+from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import ListKeys, Look, Sentence
-from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
+from harness.author.lookups import look
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.errors import UserError
@@ -166,7 +168,7 @@ class Proposing:
     def carry_out(self, call: Action) -> Answer:
         try:
             return Answer(self._answer(call)[:LONGEST_TEXT])
-        except (UserError, NotShownError, NoKeysError) as error:
+        except (UserError, NotShownError) as error:
             return Answer(str(error)[:LONGEST_TEXT], is_error=True)
 
     def _answer(self, call: Action) -> str:
