@@ -130,9 +130,10 @@ def paid(calls: Sequence[Spent], price: Price) -> str:
     return f"{money:.2f} USD, {read_share(calls):.0%} of input cached"
 
 
-def prefixes(wakes: Sequence[Wake]) -> set[str]:
-    """The different prefixes of the requests: tools and system text as they went over the wire."""
-    return {_prefix(exchange) for wake in wakes for exchange in wake.calls}
+def prefixes(wakes: Sequence[Wake]) -> set[tuple[str, str]]:
+    """The different prefixes of the requests by kind of question: tools and system text as they went over the
+    wire."""
+    return {(wake.topic.partition(":")[0], _prefix(call)) for wake in wakes for call in wake.calls}
 
 
 def _prefix(exchange: Exchange) -> str:
@@ -155,7 +156,7 @@ class Watched:
 
     compared: list[Row]
     wakes: list[Row]
-    prefixes: set[str]
+    prefixes: set[tuple[str, str]]
     raw: dict[str, Any]
 
 
@@ -232,9 +233,10 @@ def main() -> None:
     table = [row for found in done.values() for row in found.compared]
     table += [row for found in done.values() for row in found.wakes]
     for protocol in protocols:
-        count = len(set().union(*(found.prefixes for (_, name), found in done.items() if name == protocol)))
-        what = f"{protocol}: different prefixes (tools, system)"
-        table.append(Row(what, f"{count}", f"1: {verdict(count == 1)}", ""))
+        seen = set().union(*(found.prefixes for (_, name), found in done.items() if name == protocol))
+        kinds = len({kind for kind, _ in seen})
+        what = f"{protocol}: different prefixes (tools, system) of {kinds} kinds of question"
+        table.append(Row(what, f"{len(seen)}", f"{kinds}: {verdict(len(seen) == kinds)}", ""))
     raw = {f"{name}, {protocol}": found.raw for (name, protocol), found in done.items()}
     publish(f"a {MODEL} watches a training; peer: the skill's schedule, simulated", table, options, raw)
 

@@ -62,7 +62,7 @@ class ListFiles(Action, kind="list_files"):
 
 
 class SearchCode(Action, kind="search_code"):
-    """Find lines in all source code and settings of the codebase."""
+    """Find lines in all source code and settings of the codebase, libraries left out."""
 
     pattern: Pattern
     around: Annotated[int, Field(ge=0, le=5)] = 0
