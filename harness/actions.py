@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from harness.command import plain, read_or_empty
 from harness.providers.tools import Action as Action
-from harness.providers.tools import Filled
+from harness.providers.tools import CallError, Filled
 from harness.results.narrative.findings import Place
 from harness.results.narrative.findings import Section as NarrativeSection
 from harness.state import Outcome
@@ -171,6 +172,27 @@ class EditConfig(Action, kind="edit_config"):
         return self
 
 
+class EditArguments(Action, kind="edit_arguments"):
+    """Change flags or overrides that stand in the launch command, for the NEXT launch, within rule 2; for a
+    new flag ask a person."""
+
+    changes: Annotated[
+        dict[str, Scalar],
+        Field(min_length=1, max_length=20, description="Flag or key to new value: {'--micro-batch': 4}."),
+    ]
+    why: Why
+
+    def as_edit(self, command: str) -> EditConfig:
+        """The same as an edit of the config's keys, which is made where the command sets them. Raises
+        CallError for what the command does not give."""
+        given = read_or_empty(command)
+        if missing := [name for name in self.changes if given.setting_of(name) is None]:
+            raise CallError(
+                f"The launch command does not give {missing[0]}; a person may give it a new flag: ask_person."
+            )
+        return EditConfig(changes={plain(name): new for name, new in self.changes.items()}, why=self.why)
+
+
 class SetEnvironment(Action, kind="set_environment"):
     """Set a variable of the training for the NEXT launch, one that tunes how it runs (such as
     PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, OMP_NUM_THREADS, HF_HUB_OFFLINE)."""
@@ -185,9 +207,10 @@ class PatchCode(Action, kind="patch_code"):
     """Correct a defect in a private copy of the training's code, in a file that the plan's code changes name.
     Never touch how results are computed: reward, data, metrics, evaluation."""
 
+    LONGEST: ClassVar[int] = 4000
     path: Annotated[str, _text(300, "Relative to the codebase.")]
-    old: Annotated[str, _text(4000, "Text that stands there exactly once.")]
-    new: Annotated[str, Field(max_length=4000)]
+    old: Annotated[str, _text(LONGEST, "Text that stands there exactly once.")]
+    new: Annotated[str, Field(max_length=LONGEST)]
     why: Why
 
 
@@ -222,6 +245,15 @@ class Check(Action, kind="check"):
     launch."""
 
 
+class SmokeRun(Action, kind="smoke_run"):
+    """Try the command of the NEXT launch until it has shown so many steps or the seconds are over: no
+    attempt, no results. Do this before the launch of a repair whose training is long."""
+
+    steps: Annotated[int, Field(ge=1, le=20, description="Metric rows to see.")] = 1
+    seconds: Annotated[int, Field(ge=5, le=600, description="At most.")] = 120
+    why: Why
+
+
 class Prepare(Action, kind="prepare"):
     """Write provenance and everything the run needs before its first launch."""
 
@@ -238,7 +270,35 @@ class Launch(Action, kind="launch"):
 
 class Wait(Action, kind="wait"):
     """Let the running training go on, which costs nothing: choose it whenever the training may recover or you
-    are not sure. It ends your part."""
+    are not sure. Where none runs, wait for a person's answer."""
+
+
+class AskPerson(Action, kind="ask_person"):
+    """Put a question to a person: a change that only they may allow (a path, a learning rate: any key of the
+    config or flag of the command), or options to choose from. You go on at once: try other repairs, or `wait`
+    for the answer. What they allow is in the next launch; without an answer in time it is not. Ask once."""
+
+    question: Annotated[str, _text(1000, "What they should decide, and why.")]
+    changes: Annotated[
+        dict[str, Scalar],
+        Field(
+            default_factory=dict,
+            max_length=20,
+            description="Dotted key, or flag of the command such as '--data', to new value.",
+        ),
+    ]
+    options: Annotated[tuple[str, ...], Field(max_length=6, description="Answers to choose from.")] = ()
+    default: Annotated[str, Field(max_length=200, description="The option that holds without an answer.")] = (
+        ""
+    )
+
+    @model_validator(mode="after")
+    def _is_answerable(self) -> "AskPerson":
+        if bool(self.changes) == bool(self.options):
+            raise ValueError("give either changes (answered by yes or no) or options")
+        if self.options and self.default not in self.options:
+            raise ValueError("default must be one of the options")
+        return self
 
 
 class Pause(Action, kind="pause"):
@@ -300,13 +360,14 @@ class Finish(Action, kind="finish"):
 _LOGS = (ReadPane, SearchLog, MetricsSummary)
 _FILES = (ListFiles, ReadFile)
 _CODE = (*_FILES, SearchCode, ReadInstalled, ShowChanges)
-_REPAIRS = (EditConfig, SetEnvironment, PatchCode, Check, Launch, Note, Finish)
+_TRIES = (Check, SmokeRun, Launch, Wait, AskPerson, Note, Finish)
+_REPAIRS = (EditConfig, EditArguments, SetEnvironment, PatchCode, *_TRIES)
 
 LOOKING = (ReadBlueprint, ReadConfig, ListKeys, *_CODE, *_LOGS, Facts, Compare)
 """Actions that only look. Their outcome is `{"text": …}`."""
 
 TOOLS: Mapping[str, tuple[type[Action], ...]] = {
-    "config": (*_FILES, ListKeys, RenderConfig, Check, Launch, Note, Finish),
+    "config": (*_FILES, ListKeys, RenderConfig, *_TRIES),
     "check": (ReadConfig, ListKeys, *_CODE, *_REPAIRS),
     "failure": (ReadConfig, ListKeys, *_CODE, *_LOGS, *_REPAIRS),
     "alarm": (ReadConfig, *_LOGS, Note, Wait, Stop),

@@ -40,7 +40,7 @@ class LaunchRequest:
     those before. `arguments`: keys that the command sets, with other values. `codebase`: the
     working directory, which is a private copy where code is patched; then `code_diff` is what this draft
     changed in command and code, and `relocate` points the command into the copy. `limits`: those that
-    repairs have raised.
+    repairs have raised. `is_smoke`: it is no attempt, so no change is kept of it.
     """
 
     session: str
@@ -55,6 +55,7 @@ class LaunchRequest:
     code_diff: str = ""
     relocate: Callable[[str], str] = str
     limits: frozenset[str] = frozenset()
+    is_smoke: bool = False
 
 
 def base_config(
@@ -81,7 +82,7 @@ def write_config(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) -
     changes = diff(base or "", text, "config.yaml") + request.code_diff
     kept = (request.previous or files).dir / "change.diff"
     there = kept.read_text(encoding="utf-8") if kept.exists() else ""
-    if changes and not there.endswith(changes):
+    if changes and not request.is_smoke and not there.endswith(changes):
         write_atomically(kept, there + changes, mode=0o600)
     if base is None:
         return None

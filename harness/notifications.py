@@ -19,12 +19,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.agent.approval import OpenQuestion
+from harness.agent.approval import open_question
 from harness.atomic_write import append_lines, write_json
 from harness.environment import known_secrets
 from harness.errors import UserError
 from harness.journal import Entry
-from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finish, Held
+from harness.journal.events import ActionFailed, Diagnosed, Finish, Held
 from harness.redaction import redact
 from harness.templating import render
 from harness.wording import shortened, time_text
@@ -90,16 +90,15 @@ class MessageSender:
 def message(folder: Path, state: Any, entry: Entry) -> tuple[str, str, str]:
     """Title, body and kind of what a person is told of an entry; an empty title for nothing. `state`: of the
     run or the sweep, after the entry."""
-    event = entry.event
+    event, question = entry.event, open_question([entry])
     if isinstance(event, Finish):
         kind = "failure" if event.outcome.exit_code else "success"
-    elif isinstance(event, ApprovalAsked) or (isinstance(event, Held) and event.reason):
+    elif question is not None or (isinstance(event, Held) and event.reason):
         kind = "warning"
     elif isinstance(event, Diagnosed | ActionFailed):
         kind = "failure"
     else:
         return "", "", ""
-    question = OpenQuestion(entry.seq, event.action, event.args) if isinstance(event, ApprovalAsked) else None
     shown = {"event": event, "kind": event.kind, "question": question, "host": socket.gethostname()}
     text = render("console/notification.txt.j2", state=state, folder=folder, **shown)
     title, _, body = text.partition("\n")

@@ -6,6 +6,7 @@ Kept in the journal as an entry `options`, so that `harness resume` goes on as t
 from dataclasses import dataclass, replace
 from typing import Any
 
+ANSWER_WITHIN_S = 12 * 3600.0
 LLM_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 
 
@@ -18,8 +19,9 @@ class RunOptions:
     `key_variable`: the variable with the model's key, which the training is not given; `pass_keys`: variables
     that it is given although they hold such keys. `allow_install`: a missing package may be installed into
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
-    corrected without a person's yes. `settings_dir`: where the run was started, and its harness.toml
-    is looked for.
+    corrected without a person's yes. `answer_within_s`: how long a question to a person waits, None for
+    ANSWER_WITHIN_S, 0 where nobody is to be asked. `settings_dir`: where the run was started, and its
+    harness.toml is looked for.
     """
 
     policy: str = "playbook"
@@ -32,7 +34,13 @@ class RunOptions:
     pass_keys: tuple[str, ...] = ()
     allow_install: bool = False
     allow_code_changes: bool = False
+    answer_within_s: float | None = None
     settings_dir: str | None = None
+
+    @property
+    def patience_s(self) -> float:
+        """How long a question waits for an answer."""
+        return ANSWER_WITHIN_S if self.answer_within_s is None else self.answer_within_s
 
     @property
     def hidden(self) -> frozenset[str]:

@@ -22,7 +22,8 @@ PREPARING = ("render_config", "edit_config", "set_environment", "patch_code", *M
 @dataclass(frozen=True)
 class Change:
     """One thing that differs from the attempt before. `what`: a dotted key, a variable, a file, or what was
-    done beside. `remedy`: the built-in repair that it belongs to, "" for any other."""
+    done beside. `remedy`: the built-in repair that it belongs to, "" for any other. `allowed_by`: the person
+    who decided it, "" for nobody."""
 
     kind: str  # "config", "removed", "argument", "environment", "secret", "code", "package", "freed", "limit"
     what: str
@@ -30,6 +31,7 @@ class Change:
     new: Scalar
     why: str
     remedy: str = ""
+    allowed_by: str = ""
 
     @property
     def text(self) -> str:
@@ -48,7 +50,8 @@ class Change:
     @property
     def in_words(self) -> str:
         """The same with the reason."""
-        return f"{self.text} ({self.why})"
+        allowed = f"; allowed by a person: {self.allowed_by}" if self.allowed_by else ""
+        return f"{self.text} ({self.why}{allowed})"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,12 @@ class PendingChanges:
     def is_empty(self) -> bool:
         prepared = (self.config, self.arguments, self.removed, self.environment, self.patches, self.measures)
         return self.settings is None and not any(prepared)
+
+    @property
+    def decided_by_a_person(self) -> "PendingChanges":
+        """Only what a person decided: it stays when the rest is dropped, and no rule judges it."""
+        allowed = tuple(change for change in self.changes if change.allowed_by)
+        return with_outcome(PendingChanges(), "edit_config", edit_of(allowed), allowed)
 
     @property
     def remedies(self) -> tuple[str, ...]:
@@ -119,6 +128,11 @@ def with_outcome(
     if action in MEASURES:
         return replace(draft, measures=tuple(dict.fromkeys((*draft.measures, measure(action, args)))))
     return draft
+
+
+def edit_of(changes: Iterable[Change]) -> dict[str, Any]:
+    """Changes of config and command as `edit_config` takes them."""
+    return {"changes": {change.what: change.new for change in changes}, "remove": ()}
 
 
 def measure(action: str, args: Mapping[str, Any]) -> str:

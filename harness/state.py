@@ -20,7 +20,7 @@ from harness.journal import Entry, Event, Fold, events, model_events
 from harness.llm_use import LlmUse
 from harness.options import RunOptions
 from harness.outcome import COUNTING, Outcome, Verdict
-from harness.pending_changes import PREPARING, PendingChanges, with_outcome
+from harness.pending_changes import PREPARING, PendingChanges, edit_of, with_outcome
 from monitors.files import SupervisorInfo
 
 __all__ = ["COUNTING", "AttemptState", "ExperimentState", "Outcome", "Verdict", "apply", "failure_of", "fold"]
@@ -56,10 +56,10 @@ class AttemptState:
 class ExperimentState:
     """Everything known from the journal; the default value is an experiment that does not exist yet.
 
-    `draft` is what the next launch will change; `checked` is the check of just that, None when there was none
-    since it last changed. `unusable` are built-in repairs that were refused or could not be carried out since
-    the last launch. `denied` is what a person did not approve (see `is_denied`), `asks` the action they are
-    being asked about.
+    `draft` is what the next launch will change; `checked` is the check, `smoked` the smoke run of just that,
+    None when there was none since it last changed. `unusable` are built-in repairs that were refused or could
+    not be carried out since the last launch. `denied` is what a person did not approve (see `is_denied`),
+    `asks` the action they are being asked about; `questions`, by entry, wait beside the run.
     """
 
     experiment_id: str = ""
@@ -70,6 +70,8 @@ class ExperimentState:
     blueprint: Blueprint = NOT_PLANNED
     prepared: bool = False
     checked: events.Checked | None = None
+    smoked: events.SmokeRan | None = None
+    smoke_runs: int = 0
     draft: PendingChanges = field(default_factory=PendingChanges)
     unusable: frozenset[str] = frozenset()
     attempts: tuple[AttemptState, ...] = ()
@@ -81,6 +83,7 @@ class ExperimentState:
     refusals: tuple[str, ...] = ()
     denied: frozenset[str] = frozenset()
     asks: str = ""
+    questions: Mapping[int, events.PersonAsked] = field(default_factory=dict)
     narrative: dict[str, Any] = field(default_factory=dict)
     without_model: bool = False
     llm: LlmUse = field(default_factory=LlmUse)
@@ -154,6 +157,8 @@ class ExperimentState:
             return "held"
         if self.asks:
             return f"waits for approval of {self.asks}"
+        if self.questions and not self.trains and self.collected is None:
+            return "waits for an answer"
         if self.reported is not None:
             return "finish"
         if self.collected is not None:
@@ -191,7 +196,9 @@ def _intent(state: ExperimentState, event: events.Intent, _: Entry) -> Experimen
         args["attempt"], args["session"], args["attempt_id"], args["why"], draft=state.draft
     )
     attempts = (*state.attempts, attempt)
-    return replace(state, attempts=attempts, draft=PendingChanges(), checked=None, unusable=frozenset())
+    return replace(
+        state, attempts=attempts, draft=PendingChanges(), checked=None, smoked=None, unusable=frozenset()
+    )
 
 
 def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: Entry) -> ExperimentState:
@@ -199,7 +206,16 @@ def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: En
     if event.error:
         return replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
     draft = with_outcome(state.draft, event.action, args, event.changes)
-    return replace(state, draft=draft, checked=None)
+    return replace(state, draft=draft, checked=None, smoked=None)
+
+
+def _person_answered(state: ExperimentState, event: events.PersonAnswered, _: Entry) -> ExperimentState:
+    left = {number: asked for number, asked in state.questions.items() if number != event.number}
+    state = replace(state, questions=left, deadline_at=state.deadline_at + event.waited_s)
+    if not event.changes:
+        return state
+    draft = with_outcome(state.draft, "edit_config", edit_of(event.changes), event.changes)
+    return replace(state, draft=draft, checked=None, smoked=None, llm=replace(state.llm, gave_up=""))
 
 
 def _refused(state: ExperimentState, event: events.Refused, _: Entry) -> ExperimentState:
@@ -242,15 +258,24 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     events.Intent: _intent,
     events.Refused: _refused,
     events.ApprovalAsked: lambda state, event, _: replace(state, asks=event.action),
-    events.Approved: lambda state, event, _: replace(state, asks=""),
-    events.Denied: lambda state, event, _: replace(
-        state, denied=state.denied | {_barred(event.action, event.args)}
+    events.Approved: lambda state, event, _: replace(
+        state, asks="", deadline_at=state.deadline_at + event.waited_s
     ),
+    events.Denied: lambda state, event, _: replace(
+        state,
+        denied=state.denied | {_barred(event.action, event.args)},
+        deadline_at=state.deadline_at + event.waited_s,
+    ),
+    events.PersonAsked: lambda state, event, entry: (
+        state if event.error else replace(state, questions={**state.questions, entry.seq: event})
+    ),
+    events.PersonAnswered: _person_answered,
     events.AttemptEvent: _attempt_event,
     events.SupervisorSeen: lambda state, event, _: _with_attempt(state, supervisor=event.supervisor),
     events.ChangePrepared: _change_prepared,
     events.Prepared: lambda state, event, _: replace(state, prepared=True),
     events.Checked: lambda state, event, _: replace(state, checked=event),
+    events.SmokeRan: lambda state, event, _: replace(state, smoked=event, smoke_runs=state.smoke_runs + 1),
     events.Launched: _launched,
     events.Waited: lambda state, event, _: _with_attempt(state, ended=event.ended) if event.ended else state,
     events.Stopped: lambda state, event, _: _with_attempt(
@@ -266,7 +291,9 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
     model_events.Consulted: lambda state, event, _: (
-        replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state
+        replace(state, draft=state.draft.decided_by_a_person, checked=None, smoked=None)
+        if event.drops_draft
+        else state
     ),
     model_events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
     model_events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),

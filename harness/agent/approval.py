@@ -1,31 +1,57 @@
-"""A person's yes before an action: asked for in the journal, answered by a file.
+"""Questions to a person: asked for in the journal, answered by a file.
 
-`harness approve RUN` (or a key in the run's own terminal) writes `approvals/NNN.json` beside the journal,
-where NNN is the number of the entry that asked; the run waits for that file. A kill in between asks the same
-question again, and an answer that was given meanwhile counts.
+Two things are asked: whether an action may be done, which waits for the answer, and what the agent wants to
+know or be allowed (`ask_person`), beside which the run goes on. `harness approve` and `harness deny` (or a
+key in the run's own terminal) write `approvals/NNN.json` beside the journal, where NNN is the number of the
+entry that asked. A kill in between asks the same question again, and an answer given meanwhile counts.
+`harness tell` leaves its words there, too.
 """
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from harness.actions import Action, arguments
+from harness.actions import LONGEST_WHY, Action, AskPerson, EditConfig, action_of_entry, arguments
 from harness.atomic_write import write_json
 from harness.blueprint.names import UNATTENDED
+from harness.command import CommandError
+from harness.config.edit import ConfigEditError
 from harness.experiment import Experiment
 from harness.journal import Entry
-from harness.journal.events import ActionResult, ApprovalAsked, Approved, Denied, Refused
-from harness.pending_changes import PREPARING, diff
+from harness.journal.events import (
+    ActionResult,
+    ApprovalAsked,
+    Approved,
+    Denied,
+    PersonAnswered,
+    PersonAsked,
+    PersonSaid,
+    Refused,
+)
+from harness.pending_changes import PREPARING, Change, diff, edit_of
+from harness.repair import apply_changes
 from harness.state import ExperimentState
+from harness.wording import duration
+from monitors.alarms import until
 
 LOOK_EVERY_S = 0.5
-
-Answer = Literal["yes", "no"]
 CAN_BE_ASKED = ("launch", "stop", *PREPARING)
 """Actions that a person may want to be asked about: a run can end without any of them."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A person's answer: `yes`, `no`, or an option. `modified`: do it with these arguments instead (of an
+    action), or allow these changes (key to value)."""
+
+    answer: str
+    by: str
+    because: str = ""
+    modified: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -34,16 +60,30 @@ class OpenQuestion:
 
     number: int
     action: str
-    args: Mapping[str, object]
+    args: Mapping[str, Any]
+    options: tuple[str, ...] = ()
+    asked_at: float = 0.0
 
     @property
     def text(self) -> str:
+        if self.action == AskPerson.kind:
+            return f"{self.args['question']}\n{self.args['shown']}".rstrip()
         if self.action == "patch_code":
             old, new, path = (str(self.args[name]) for name in ("old", "new", "path"))
             return f"patch_code ({self.args['why']}):\n{diff(old, new, path)}"
         ids = ("session", "attempt_id")
         shown = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
         return f"{self.action} ({shown})" if shown else self.action
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return self.options or ("yes", "no")
+
+    def commands(self, folder: Path) -> list[str]:
+        """What answers it on a command line."""
+        if self.options:
+            return [f'harness approve {folder} --choose "{option}"' for option in self.options]
+        return [f"harness approve {folder}", f'harness deny {folder} --because "…"']
 
 
 def is_needed(action: Action, state: ExperimentState) -> bool:
@@ -56,60 +96,149 @@ def is_needed(action: Action, state: ExperimentState) -> bool:
 
 
 def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
-    """The newest question without an answer."""
-    question, is_granted = _newest(entries)
-    return None if is_granted else question
+    """The newest question without an answer; first the one that the run waits for."""
+    question, granted = _newest(entries)
+    if question is not None:
+        return None if granted else question
+    answered = {entry.event.number for entry in entries if isinstance(entry.event, PersonAnswered)}
+    for entry in reversed(entries):
+        asked = entry.event
+        if isinstance(asked, PersonAsked) and not asked.error and entry.seq not in answered:
+            shown = {"question": asked.question, "shown": asked.shown}
+            return OpenQuestion(entry.seq, asked.action, shown, asked.options, entry.time)
+    return None
 
 
-def _newest(entries: Sequence[Entry]) -> tuple[OpenQuestion | None, bool]:
-    """The newest question that is not settled, and whether a person has said yes to it."""
-    question, is_granted = None, False
+def _newest(entries: Sequence[Entry]) -> tuple[OpenQuestion | None, Approved | None]:
+    """The newest action asked about that is not settled, and a person's yes to it."""
+    question: OpenQuestion | None = None
+    granted: Approved | None = None
     for entry in entries:
         event = entry.event
         if isinstance(event, ApprovalAsked):
-            question, is_granted = OpenQuestion(entry.seq, event.action, event.args), False
+            question = OpenQuestion(entry.seq, event.action, event.args, asked_at=entry.time)
+            granted = None
         elif isinstance(event, Approved):
-            is_granted = True
+            granted = event
         elif isinstance(event, ActionResult | Refused):
-            question, is_granted = None, False
-    return question, is_granted
+            question, granted = None, None
+    return question, granted
 
 
-def answer(result_dir: Path, question: OpenQuestion, word: Answer, by: str) -> None:
+def is_answered(result_dir: Path, question: OpenQuestion) -> bool:
+    """True if a person's answer is there."""
+    return answer_file(result_dir, question.number).exists()
+
+
+def answer(result_dir: Path, question: OpenQuestion, given: Answer) -> None:
     """Write a person's answer; the first one counts."""
-    folder = result_dir / "approvals"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if not _file(result_dir, question).exists():
-        write_json(_file(result_dir, question), {"answer": word, "by": by})
+    if not is_answered(result_dir, question):
+        write_json(_folder(result_dir) / answer_file(result_dir, question.number).name, asdict(given))
+
+
+def tell(result_dir: Path, text: str, by: str) -> None:
+    """Leave a word for the agent, which it sees at its next decision."""
+    folder = _folder(result_dir)
+    number = sum(1 for _ in folder.glob("word-*.json")) + 1
+    write_json(folder / f"word-{number:04d}.json", {"text": text, "by": by})
 
 
 async def ask(
     experiment: Experiment, action: Action, still_wanted: Callable[[], bool], woken: asyncio.Event
-) -> str | None:
-    """Wait for a person's answer: None for yes, else why not. `still_wanted` says whether the question
-    stands; `woken` is set when something else wants attention."""
+) -> tuple[Action, str | None]:
+    """Wait for a person's answer: the action to be done, and why it may not be. `still_wanted` says whether
+    the question stands; `woken` is set when something else wants attention."""
     args = arguments(action)
-    question, is_granted = _newest(experiment.journal.entries)
+    question, granted = _newest(experiment.journal.entries)
     if question is None or (question.action, question.args) != (action.kind, args):
         entry = experiment.record(ApprovalAsked(action.kind, args))
-        question, is_granted = OpenQuestion(entry.seq, action.kind, args), False
-    if is_granted:
-        return None
-    while not _file(experiment.dir, question).exists():
-        if not still_wanted():
-            return "what it was for is over, and there was no answer"
-        try:
-            await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
-            woken.clear()
-        except TimeoutError:
-            pass
-    given = json.loads(_file(experiment.dir, question).read_text(encoding="utf-8"))
-    if given["answer"] != "yes":
-        experiment.record(Denied(action.kind, args, given["by"]))
-        return f"a person ({given['by']}) did not approve this"
-    experiment.record(Approved(action.kind, given["by"]))
-    return None
+        question, granted = OpenQuestion(entry.seq, action.kind, args, asked_at=entry.time), None
+    if granted is None:
+        until = question.asked_at + experiment.state.options.patience_s
+        while not is_answered(experiment.dir, question) and experiment.clock() < until:
+            if not still_wanted():
+                return action, "what it was for is over, and there was no answer"
+            await _look_again(woken)
+        given, waited_s = _given(experiment, question.number), _waited_s(experiment, question.asked_at)
+        if given.answer != "yes":
+            experiment.record(Denied(action.kind, args, given.by, given.because, waited_s))
+            why = f": {given.because}" if given.because else ""
+            return action, f"a person did not approve this ({given.by}){why}"
+        granted = Approved(action.kind, given.by, given.modified, waited_s)
+        experiment.record(granted)
+    changed = {**args, **(granted.args or {})}
+    return (action if changed == args else action_of_entry(action.kind, changed)), None
 
 
-def _file(result_dir: Path, question: OpenQuestion) -> Path:
-    return result_dir / "approvals" / f"{question.number:04d}.json"
+async def wait_for_answer(experiment: Experiment) -> bool:
+    """True when one of the questions beside which the run goes on is answered, or its time is over."""
+    newest = max(experiment.state.questions)
+    await until(lambda: bool(_settled(experiment)), answer_file(experiment.dir, newest))
+    return True
+
+
+def hear(experiment: Experiment) -> None:
+    """Record what people have answered and said since the last look, and the defaults of questions whose
+    time is over."""
+    for number in _settled(experiment):
+        asked = experiment.state.questions[number]
+        given, changes, because = _given(experiment, number, asked.default), tuple[Change, ...](), ""
+        if asked.changes and given.answer == "yes":
+            wanted = given.modified or edit_of(asked.changes)["changes"]
+            edit = EditConfig(changes=dict(wanted), why=asked.question[:LONGEST_WHY])
+            try:
+                changes, _ = apply_changes.edited(edit, experiment, allowed_by=given.by)
+            except (CommandError, ConfigEditError) as error:
+                because = f"allowed, but it cannot be made: {error}"
+        asked_at = next(entry.time for entry in experiment.journal.entries if entry.seq == number)
+        waited_s = _waited_s(experiment, asked_at)
+        because = because or given.because
+        experiment.record(PersonAnswered(number, given.answer, given.by, because, changes, waited_s))
+    heard = sum(1 for _ in experiment.journal.of(PersonSaid))
+    for path in sorted((experiment.dir / "approvals").glob("word-*.json"))[heard:]:
+        experiment.record(PersonSaid(**json.loads(path.read_text(encoding="utf-8"))))
+
+
+async def _look_again(woken: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
+        woken.clear()
+
+
+def _settled(experiment: Experiment) -> list[int]:
+    """The questions beside which the run goes on that have an answer, or whose time is over."""
+    now = experiment.clock()
+    return [
+        number
+        for number, asked in experiment.state.questions.items()
+        if now >= asked.until or answer_file(experiment.dir, number).exists()
+    ]
+
+
+def _given(experiment: Experiment, number: int, default: str = "no") -> Answer:
+    """The answer that is there, or the default."""
+    try:
+        return Answer(**json.loads(answer_file(experiment.dir, number).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return Answer(default, f"nobody answered within {duration(experiment.state.options.patience_s)}")
+
+
+def _waited_s(experiment: Experiment, since: float) -> float:
+    """How long nothing ran because of a question, which the experiment's time limit does not count."""
+    attempt = experiment.state.attempt
+    if attempt is not None and attempt.is_running:
+        return 0.0
+    ended_at = attempt.ended.ended_at if attempt is not None and attempt.ended is not None else None
+    counted = (entry.time for entry in experiment.journal.entries if isinstance(entry.event, PersonAnswered))
+    return max(0.0, experiment.clock() - max(since, ended_at or since, *counted))
+
+
+def _folder(result_dir: Path) -> Path:
+    folder = result_dir / "approvals"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def answer_file(result_dir: Path, number: int) -> Path:
+    """Where the answer to this question stands, or will."""
+    return result_dir / "approvals" / f"{number:04d}.json"

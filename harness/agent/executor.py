@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 from harness import actions, environment, launching
-from harness.agent import disk_access
+from harness.agent import approval, disk_access
 from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
@@ -23,6 +23,8 @@ from harness.agent.verdict import shortfall, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd, log_lost
 from harness.codec import encode
+from harness.command import CommandError
+from harness.config.edit import ConfigEditError
 from harness.experiment import Experiment
 from harness.journal import events
 from harness.journal.events import ActionResult
@@ -57,6 +59,8 @@ class Executor:
         """The state, the time, and what only a look at the running attempt can tell. Raises OSError where the
         files cannot be read that tell it."""
         self.check_folders()
+        if self.experiment.state.collected is None:
+            approval.hear(self.experiment)
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
         overdue = unrecorded = False
         health, config = Health(), ""
@@ -140,15 +144,12 @@ class Executor:
         """Why the disk, as it is now, does not allow the action; None when it does."""
         return disk_access.refuse(action, self.experiment.dir, self.experiment.blueprint)
 
-    async def ask_for_approval(self, action: actions.Action) -> str | None:
-        """Ask a person where they wanted to be asked; returns why not, None when it may be done."""
-        from harness.agent import approval
-
+    async def ask_for_approval(self, action: actions.Action) -> tuple[actions.Action, str | None]:
+        """Ask a person where they wanted to be asked; returns what is to be done, and why it may not be."""
         state, attempt = self.experiment.state, self.experiment.state.attempt
-        if not approval.is_needed(action, state):
-            return None
-        if isinstance(action, actions.Stop) and action.why == "person":
-            return None
+        is_of_person = isinstance(action, actions.Stop) and action.why == "person"
+        if is_of_person or not approval.is_needed(action, state):
+            return action, None
         running = attempt.number if attempt is not None and attempt.is_running else None
 
         def still_wanted() -> bool:
@@ -192,6 +193,15 @@ class Executor:
         self.on_check(checked)
         return checked
 
+    async def _smoke_run(self, action: actions.SmokeRun) -> events.SmokeRan:
+        from harness.repair import smoke
+
+        try:
+            ran = await self._unless_interrupted(smoke.run(self.experiment, action.steps, action.seconds))
+        except patched_code.PatchError as error:
+            return events.SmokeRan(failed=True, error=str(error))
+        return ran or events.SmokeRan(failed=False, error="it was interrupted")
+
     async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch
 
@@ -211,7 +221,10 @@ class Executor:
         return events.Launched(self.experiment.clock(), command, checkpoint, differs)
 
     async def _wait(self, action: actions.Wait) -> events.Waited:
-        attempt = self._attempt()
+        attempt = self.experiment.state.attempt
+        if attempt is None or not attempt.is_running:
+            answered = await self._unless_interrupted(approval.wait_for_answer(self.experiment))
+            return events.Waited("answered" if answered else "not_answered")
         waited = await self._unless_interrupted(self.monitor(attempt).wait())
         if waited is None:
             return events.Waited("interrupted")
@@ -279,6 +292,20 @@ class Executor:
 
     async def _note(self, action: actions.Note) -> events.Noted:
         return events.Noted(redact(action.text, environment.known_secrets(self.experiment.dir)))
+
+    async def _ask_person(self, action: actions.AskPerson) -> events.PersonAsked:
+        state, changes, shown = self.experiment.state, tuple[Change, ...](), ""
+        if action.changes:
+            edit = actions.EditConfig(changes=action.changes, why=action.question[: actions.LONGEST_WHY])
+            try:
+                changes, shown = await asyncio.to_thread(apply_changes.edited, edit, self.experiment)
+            except (CommandError, ConfigEditError) as error:
+                return events.PersonAsked(action.question, error=redact(str(error)))
+            if not changes:
+                return events.PersonAsked(action.question, error="nothing would change: it is so already")
+        until = self.experiment.clock() + state.options.patience_s
+        default = action.default or "no"
+        return events.PersonAsked(action.question, action.options, default, changes, shown, until)
 
     async def _write_report_section(self, action: actions.WriteReportSection) -> events.SectionWritten:
         evidence = self._citable()

@@ -18,6 +18,7 @@ from harness.actions import (
     OFFERED,
     TOOLS,
     Action,
+    EditArguments,
     Finish,
     Launch,
     Wait,
@@ -177,6 +178,8 @@ class LlmPolicy:
         earlier = [action for action in EARLIER if calls and action.kind == calls[0].name]
         end = "wait" if kind == "alarm" else "finish"
         action = action_in(stop, calls, earlier or TOOLS[kind], end, self._filled(), OFFERED)
+        if isinstance(action, EditArguments):
+            action = action.as_edit(self._state.command)
         made = self._state.llm.made
         if made and (made == MOST_CALLS_OF_A_REPLY or not isinstance(action, LOOKING)):
             raise CallError(

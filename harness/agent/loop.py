@@ -34,7 +34,8 @@ async def run(executor: "Executor", policy: Policy) -> Verdict:
         action = await policy.decide(observation)
         seen_now = executor.observe()  # a model may have thought for minutes
         refusal = guard.check(action, seen_now) or executor.refuse(action)
-        refusal = refusal or await executor.ask_for_approval(action)
+        if refusal is None:
+            action, refusal = await executor.ask_for_approval(action)
         if refusal is not None:
             seen = observation.beyond_state()
             experiment.record(Refused(action.kind, arguments(action), refusal, seen))

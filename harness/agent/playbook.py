@@ -7,6 +7,7 @@ before it. What the check before a launch finds is repaired in the same way, if 
 again.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from harness import actions
 from harness.actions import LONGEST_WHY, Action, Collect, Launch, arguments
 from harness.attempt import Diagnosis, Remedy
 from harness.config.edit import ConfigEditError
+from harness.config.training import TrainingConfig
 from harness.guard import rules as guard
 from harness.observation import Observation
 from harness.pending_changes import PendingChanges, with_outcome
@@ -22,6 +24,9 @@ from harness.repair.remedies.choice import WAITING
 from harness.state import AttemptState, ExperimentState
 from monitors.tmux import session_name
 
+LONG_S = 300.0
+"""A training that takes longer is tried in a smoke run before a repaired launch."""
+
 
 class Playbook:
     """A `Policy` that reads the state from top to bottom."""
@@ -29,22 +34,30 @@ class Playbook:
     name = "playbook"
 
     async def decide(self, observation: Observation) -> Action:
-        state, attempt = observation.state, observation.state.attempt
-        if state.collected is not None:
-            if state.reported is None:
-                return actions.Report()
-            return actions.Finish(outcome=state.collected.outcome, reason=state.collected.reason)
-        if attempt is None and (state.stop_asked or observation.now >= state.deadline_at):
-            return Collect()
-        if state.llm.gave_up and not state.trains:
-            return Collect()
-        if not state.prepared:
-            return actions.Prepare()
-        if state.trains:
-            return _watch(observation)
-        if attempt is None or attempt.launched_at is None:
-            return _launch(observation, "the first launch")
-        return _after(observation, attempt)
+        action, state = _next(observation), observation.state
+        waits = isinstance(action, Collect) and state.questions and not state.stop_asked
+        has_failed = state.attempt is None or state.attempt.ended is None or not state.attempt.ended.complete
+        return actions.Wait() if waits and has_failed else action
+
+
+def _next(observation: Observation) -> Action:
+    """What is to be done, were nobody asked anything."""
+    state, attempt = observation.state, observation.state.attempt
+    if state.collected is not None:
+        if state.reported is None:
+            return actions.Report()
+        return actions.Finish(outcome=state.collected.outcome, reason=state.collected.reason)
+    if attempt is None and (state.stop_asked or observation.now >= state.deadline_at):
+        return Collect()
+    if state.llm.gave_up and not state.trains:
+        return Collect()
+    if not state.prepared:
+        return actions.Prepare()
+    if state.trains:
+        return _watch(observation)
+    if attempt is None or attempt.launched_at is None:
+        return _launch(observation, "the first launch")
+    return _after(observation, attempt)
 
 
 def _watch(observation: Observation) -> Action:
@@ -78,7 +91,21 @@ def _after(observation: Observation, attempt: AttemptState) -> Action:
     launch = _launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
     if isinstance(launch, Collect) and state.checked is not None and not state.checked.can_run:
         return _next_repair(observation, attempt, diagnosis) or launch
+    if isinstance(launch, Launch) and state.smoked is None and _is_long(observation, attempt):
+        smoke = actions.SmokeRun(why="to see whether what was changed starts at all")
+        return smoke if guard.check(smoke, observation) is None else launch
+    if isinstance(launch, Launch) and state.smoked is not None and state.smoked.failed:
+        return _next_repair(observation, attempt, diagnosis) or launch
     return launch
+
+
+def _is_long(observation: Observation, attempt: AttemptState) -> bool:
+    """True if the training takes more than LONG_S: as long as it ran, or at the pace it had."""
+    ended = attempt.ended
+    if ended is None or ended.started_at is None or ended.ended_at is None:
+        return False
+    ran_s, total = ended.ended_at - ended.started_at, TrainingConfig.of_text(observation.config).total_steps
+    return ran_s * max(1.0, (total or 0) / (ended.last_step or math.inf)) > LONG_S
 
 
 def _next_repair(observation: Observation, attempt: AttemptState, diagnosis: Diagnosis) -> Action | None:

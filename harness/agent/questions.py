@@ -67,7 +67,7 @@ def moved_on(topic: str, observation: Observation) -> str | None:
         return None if state.reported is None else "the report was written"
     if state.collected is not None:
         return "the results were collected"
-    if observation.now >= state.deadline_at:
+    if observation.now >= state.deadline_at and not state.questions:
         return "the time limit has passed"
     if kind == "alarm":
         same = attempt is not None and attempt.is_running and attempt.number == int(number)

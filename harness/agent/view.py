@@ -67,10 +67,11 @@ def _opening(
     """What was known when the question was put, and the question."""
     plan = state.blueprint
     blueprint = (experiment.dir / "blueprint.md").read_text(encoding="utf-8", errors="replace")
-    notes = [
-        framed(noted.text, 600)
-        for noted in events_of(experiment.journal.entries[: consult.seq], events.Noted)
-    ]
+    before = experiment.journal.entries[: consult.seq]
+    notes = [framed(noted.text, 600) for noted in events_of(before, events.Noted)]
+    said = (
+        each.event for each in before if isinstance(each.event, events.PersonSaid | events.PersonAnswered)
+    )
     return templating.render(
         "prompts/context.md.j2",
         name=state.name,
@@ -81,6 +82,7 @@ def _opening(
         blueprint=framed(blueprint, LONGEST_BLUEPRINT),
         attempts=[_attempt(attempt) for attempt in state.attempts],
         notes=notes[-10:],
+        said=[_happened(each) for each in said][-10:],
         question=_question(experiment, consult.event, state, evidence),
     )
 
@@ -160,11 +162,18 @@ def _answered(
     words: str, call: ToolCall | None, answer: Event, happened: Sequence[Entry], left: dict[str, Any]
 ) -> Exchange:
     """One call and what it led to; `left`: of the limits."""
-    seen = (framed(f"{each.event}: {each.text}", 300) for each in events_of(happened, events.AttemptEvent))
+    seen = [_happened(each.event) for each in happened if isinstance(each.event, _MEANWHILE)]
     source = str(getattr(answer, "action", "harness"))
-    return exchange(words, call, _answer(answer), source=source, meanwhile=list(seen), **left)
+    return exchange(words, call, _answer(answer), source=source, meanwhile=seen, **left)
 
 
+def _happened(event: Event) -> str:
+    """Something that came beside the answer, in a line."""
+    what = getattr(event, "event", event.kind.replace("_", " "))
+    return framed(f"{what}: {getattr(event, 'text', '')}", 1000)
+
+
+_MEANWHILE = (events.AttemptEvent, events.PersonAnswered, events.PersonSaid)
 _ANSWERS = (events.ActionResult, events.Refused, CallRejected)
 
 
@@ -187,6 +196,8 @@ def _answer(event: Event) -> Answer:
         return Answer(event.diagnosis.cause)
     if error := str(getattr(event, "error", "")):
         return Answer(error, is_error=True)
+    if isinstance(event, events.PersonAsked):
+        return Answer(f"asked; without an answer in time it is: {event.default}\n{event.shown}")
     text = str(getattr(event, "text", "") or getattr(event, "detail", "") or "done")
     return Answer(
         excerpts.fitted("", excerpts.of_text(text)) if isinstance(event, events.ChangePrepared) else text

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from harness import __version__
-from harness.cli import check, compare, control, diagnose, folders, look, new, report, run, sweep, verify
+from harness.cli import (
+    answer,
+    check,
+    compare,
+    control,
+    diagnose,
+    folders,
+    look,
+    new,
+    report,
+    run,
+    sweep,
+    verify,
+)
 from harness.cli.console import OneMessage, use_utf8
 from harness.cli.lessons import lessons
 from harness.cli.metrics import metrics
@@ -56,7 +69,9 @@ for command in (
     diagnose.diagnose,
     metrics,
     control.stop,
-    control.approve,
+    answer.approve,
+    answer.deny,
+    answer.tell,
     report.report,
     folders.rm,
     verify.verify,

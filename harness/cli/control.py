@@ -1,15 +1,14 @@
-"""`harness stop`: end a run or a sweep, whether or not a harness is watching it; `harness approve`."""
+"""`harness stop`: end a run or a sweep, whether or not a harness is watching it."""
 
 import os
 import signal
 import socket
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from harness.cli.console import OnlyOne, fail, find_any, find_run
+from harness.cli.console import OnlyOne, fail, find_any
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
@@ -70,30 +69,3 @@ def _stop_here(folder: Path) -> None:
         if not (folder / "finish.flag").exists():
             raise
     _say_how_it_ended(folder)
-
-
-def _asking() -> list[Path]:
-    """The runs that wait for a person."""
-    from harness import index, journal
-    from harness.agent import approval
-
-    open_runs = (entry.dir for entry in index.runs() if not (entry.dir / "finish.flag").exists())
-    return [folder for folder in open_runs if approval.open_question(journal.read(folder / "journal.jsonl"))]
-
-
-def approve(
-    run: OnlyOne = None, deny: Annotated[bool, typer.Option("--deny", help="Answer no.")] = False
-) -> None:
-    """Answer a run that waits for your approval.
-
-    Without a name, the only run that waits is answered. `harness run --approve ACTIONS` makes a run ask.
-    """
-    from harness import index, journal
-    from harness.agent import approval
-
-    folder = find_run(run) if run is not None else index.only(_asking(), "run that waits for an approval")
-    question = approval.open_question(journal.read(folder / "journal.jsonl"))
-    if question is None:
-        fail(f"{folder} asks for nothing now")
-    approval.answer(folder, question, "no" if deny else "yes", "`harness approve`")
-    typer.echo(f"{'denied' if deny else 'approved'}: {question.text}")

@@ -7,6 +7,7 @@ terminal, it lets go.
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from harness.agent.executor import Executor
 from harness.agent.policies import make_policy, playbook
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
-from harness.environment import known_secrets
+from harness.environment import LEASED, known_secrets
 from harness.journal.events import Checked, CopyKept, LetGo, Reported
 from harness.outcome import Outcome
 from harness.redaction import redact
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from harness.state import Verdict
 
 LOOK_FOR_QUESTIONS_S = 0.5
+WAITS_FOR_A_PERSON = 75
+"""Exit status of a run of a sweep that gives its slot back while a person is asked (sysexits' TEMPFAIL)."""
 
 
 class Foreground:
@@ -137,6 +140,11 @@ class Foreground:
         out.print(redact(trouble, known) if error else f"report: {self.dir / self.REPORT}")
 
 
+def _choices(question: approval.OpenQuestion) -> str:
+    options = (f"[{number}] {each}" for number, each in enumerate(question.options, 1))
+    return ", ".join(options) or "[y]es, [n]o"
+
+
 class RunForeground(Foreground):
     """Runs an experiment to its end, or until it is let go of."""
 
@@ -234,22 +242,28 @@ class RunForeground(Foreground):
             await asyncio.sleep(LOOK_FOR_QUESTIONS_S)
 
     def _put(self, question: approval.OpenQuestion) -> None:
+        if not self.experiment.state.trains and LEASED in os.environ:  # others may have the slot meanwhile
+            self._let_go(WAITS_FOR_A_PERSON)
+            return
         if not sys.stdin.isatty():
-            print(f"waits for approval: {question.text} (harness approve {self.experiment.dir})", flush=True)
+            ways = "\n  ".join(question.commands(self.dir))
+            print(f"waits for your answer: {question.text}\n  {ways}", flush=True)
             return
         self._asking, self._put_to_person = True, question
         self.progress.pause()
-        ask_for(f"\nApprove {question.text}? [y]es, [n]o: ", self._on_approval, question)
+        ask_for(f"\n{question.text}\n{_choices(question)}: ", self._on_approval, question)
 
     def _on_approval(self, question: approval.OpenQuestion) -> None:
         line = read_line()
         word = line.strip().lower()
-        if word in ("y", "yes", "n", "no"):
-            given: approval.Answer = "yes" if word.startswith("y") else "no"
-            approval.answer(self.experiment.dir, question, given, "the run's own terminal")
+        keys = {str(at): each for at, each in enumerate(question.options, 1)} or {"y": "yes", "n": "no"}
+        chosen = keys.get(word, word)
+        if chosen in question.choices:
+            given = approval.Answer(chosen, "the run's own terminal")
+            approval.answer(self.experiment.dir, question, given)
             self._take_back()
         elif line:
-            ask_for("Please answer y or n: ", self._on_approval, question)
+            ask_for(f"Please answer {_choices(question)}: ", self._on_approval, question)
         else:  # the terminal is gone; `harness approve` answers
             self._take_back()
 

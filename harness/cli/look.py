@@ -102,11 +102,12 @@ def _show_run(folder: Path, json_output: bool) -> None:
         duration=duration,
         line=partial(one_line, known=known),
     )
-    if state is not None and state.asks:
+    if state is not None and (state.asks or state.questions):
         from harness.agent import approval
 
-        if question := approval.open_question(entries):  # of several lines where it shows a change of code
-            typer.echo(f"waits for {question.text}: harness approve {folder}")
+        if question := approval.open_question(entries):
+            ways = "\n  ".join(question.commands(folder))
+            typer.echo(f"waits for your answer: {question.text}\n  {ways}")
 
 
 def logs(

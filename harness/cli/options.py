@@ -95,6 +95,15 @@ class Given:
         ),
     ] = False
 
+    answer_within: Annotated[
+        str | None,
+        Option(
+            "--answer-within",
+            metavar="TIME",
+            help="How long a question to you waits, such as 2h, before its default holds; default: 12h. "
+            "never: ask nobody.",
+        ),
+    ] = None
     notify: Notify = None
 
     def over(self, before: "RunOptions") -> "RunOptions":
@@ -115,6 +124,9 @@ class Given:
             keep_session=self.keep_session or None,
             allow_install=self.allow_install or None,
             allow_code_changes=self.allow_code_changes or None,
+            answer_within_s=0.0
+            if self.answer_within == "never"
+            else seconds_of(self.answer_within, "--answer-within"),
         )
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has
@@ -149,14 +161,14 @@ def of_a_run(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def seconds_of(max_time: str | None) -> float | None:
-    """The time that `--max-time` gives; a clear end for what is no time."""
+def seconds_of(max_time: str | None, option: str = "--max-time") -> float | None:
+    """The time that an option gives; a clear end for what is no time."""
     from harness.blueprint import durations
 
     limit = None if max_time is None else durations.single(max_time)
     if max_time is not None and limit is None:
         form = "write one duration, such as '90 min', 12h or '1 hour 30 minutes'"
-        fail(f"--max-time {max_time!r}: {form}")
+        fail(f"{option} {max_time!r}: {form}")
     return limit
 
 

@@ -36,8 +36,8 @@ class PlanningExecutor(Executor):
             raise _EffectError(action)
         return await super().act(action)
 
-    async def ask_for_approval(self, action: Action) -> str | None:
-        return None
+    async def ask_for_approval(self, action: Action) -> tuple[Action, str | None]:
+        return action, None
 
 
 def plan_only(blueprint: "Blueprint", options: "RunOptions", text: str | None = None) -> None:

@@ -34,11 +34,14 @@ def overlaid(values: Mapping[str, Any], command: str) -> dict[str, Any]:
 
 
 def with_values(command: str, changes: Mapping[str, Scalar]) -> str:
-    """The command with these keys set to other values, each where it stands. Raises CommandError, also for a
-    key that the command does not set."""
+    """The command with these keys set to other values, each where it stands; a flag (`--x`) that is not there
+    is added. Raises CommandError, also for any other key that the command does not set."""
     edited = read(command) if changes else read_or_empty(command)
     for key, value in changes.items():
         place = edited.setting_of(key)
+        if place is None and key.startswith("-"):
+            edited = edited.with_setting(f"arg:{key}", as_text(value))
+            continue
         if place is None:
             raise CommandError(f"the launch command does not set {key}")
         is_pythonic = place.value in ("True", "False") and isinstance(value, bool)

@@ -38,6 +38,14 @@ class TrainingConfig:
         except (OSError, UnreadableConfigError):
             return cls({})
 
+    @classmethod
+    def of_text(cls, text: str) -> "TrainingConfig":
+        """As `of_attempt`, of a text."""
+        try:
+            return cls(config_edit.load(text))
+        except UnreadableConfigError:
+            return cls({})
+
     def _trainer_common(self, key: str, default: Any) -> Any:
         value = config_edit.get(self.data, f"{TRAINER_COMMON}.{key}")
         return default if value is None else value

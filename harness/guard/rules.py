@@ -20,11 +20,13 @@ from harness.config.packages import known_packages
 from harness.guard import file_access, science, variables
 from harness.guard.progress import MAX_SAME_CAUSE, MAX_SAME_TRANSIENT, alike, in_vain
 from harness.observation import Observation
-from harness.pending_changes import PREPARING, PendingChanges
+from harness.pending_changes import PREPARING
 from harness.results.narrative import sections
 
 MAX_ATTEMPTS = 5
 MAX_SAME_CALLS = 2
+MAX_QUESTIONS = 3
+MAX_SMOKE_RUNS = 10
 MAX_SAME_KILL = 1
 """How often a kill that nothing explains may come back without a step gained: it may be the machine's own
 defence, and nothing is known that would pass."""
@@ -87,11 +89,15 @@ def variables_keep_the_science(action: actions.SetEnvironment, observation: Obse
 def launches_keep_the_science(action: actions.Launch, observation: Observation) -> str | None:
     """Rule 2 once more for all edits together, just before they take effect."""
     draft, protected = observation.state.draft, observation.state.blueprint.protected_keys
-    changes = {**draft.config, **draft.arguments}
+    allowed = draft.decided_by_a_person
+    decided = {**allowed.config, **allowed.arguments}
+    changes = {key: new for key, new in {**draft.config, **draft.arguments}.items() if key not in decided}
     if not changes and not draft.removed:
         return None
-    before = replace(observation.state, draft=PendingChanges()).command
-    return science.refuse_edit(observation.config, changes, draft.removed, protected, before)
+    before = replace(observation.state, draft=allowed)
+    return science.refuse_edit(
+        allowed.apply(observation.config), changes, draft.removed, protected, before.command
+    )
 
 
 def doubtful_diagnoses_change_nothing(
@@ -130,11 +136,34 @@ def repairs_come_between_attempts(action: actions.Action, observation: Observati
         return f"{running}; a repair is prepared after its end"
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
-    if isinstance(action, actions.EditConfig) and not observation.config:
-        command = read_or_empty(observation.state.command)
-        unset = [key for key in (*action.changes, *action.remove) if command.setting_of(key) is None]
-        if unset:
-            return f"no config of this experiment is known, and its command does not set {unset[0]} either"
+    return None
+
+
+def edits_have_a_place(
+    action: actions.EditConfig | actions.AskPerson, observation: Observation
+) -> str | None:
+    """A key is edited in a config that the command reads, or in the command itself."""
+    if observation.config:
+        return None
+    command = read_or_empty(observation.state.command)
+    keys = (*action.changes, *(action.remove if isinstance(action, actions.EditConfig) else ()))
+    unset = [key for key in keys if command.setting_of(key) is None and not key.startswith("-")]
+    if not unset:
+        return None
+    return f"no config of this experiment is known, and its command does not set {unset[0]} either"
+
+
+def questions_to_people_are_few(action: actions.AskPerson, observation: Observation) -> str | None:
+    """A person is asked where one wants to be, not twice the same, and before the results are there."""
+    state = observation.state
+    if state.options.answer_within_s == 0:
+        return "nobody is to be asked (--answer-within never); say in a note what a person should decide"
+    if state.collected is not None:
+        return "the results have been collected; say in the report what a person should decide"
+    if len(state.questions) >= MAX_QUESTIONS:
+        return f"{MAX_QUESTIONS} questions wait for an answer already; wait"
+    if any(asked.question == action.question for asked in state.questions.values()):
+        return "this was asked already and waits for an answer; wait, or try something else"
     return None
 
 
@@ -192,9 +221,25 @@ def repairs_must_differ_or_progress(action: actions.Launch, observation: Observa
     return None
 
 
+def smoke_runs_are_few(action: actions.SmokeRun, observation: Observation) -> str | None:
+    """A smoke run is made between attempts, and has a budget of its own."""
+    state = observation.state
+    if running := _running(observation):
+        return running
+    if state.collected is not None:
+        return "the results have been collected; nothing is launched any more"
+    if state.smoked is not None:
+        return "just this was tried already; launch it, or change something"
+    if state.smoke_runs >= MAX_SMOKE_RUNS:
+        return f"{MAX_SMOKE_RUNS} smoke runs have been made, which is the limit"
+    return "the time limit of the experiment has passed" if observation.now >= state.deadline_at else None
+
+
 def waits_have_an_object(action: actions.Wait, observation: Observation) -> str | None:
-    """There is something to wait for only while a training runs."""
-    return None if _running(observation) else "no training is running; there is nothing to wait for"
+    """There is something to wait for only while a training runs or a person is asked."""
+    if _running(observation) or observation.state.questions:
+        return None
+    return "no training is running, and nobody was asked; there is nothing to wait for"
 
 
 def diagnoses_have_an_object(action: actions.Diagnose, observation: Observation) -> str | None:
@@ -285,6 +330,8 @@ def _running(observation: Observation) -> str | None:
 RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Stop, healthy_runs_go_on),
     (actions.Action, repairs_come_between_attempts),
+    (actions.EditConfig | actions.AskPerson, edits_have_a_place),
+    (actions.AskPerson, questions_to_people_are_few),
     (actions.Launch, one_attempt_at_a_time),
     (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
     (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
@@ -293,6 +340,7 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Launch, launches_keep_the_science),
     (actions.Launch, launches_fit_the_limits),
     (actions.Launch, repairs_must_differ_or_progress),
+    (actions.SmokeRun, smoke_runs_are_few),
     (actions.Wait, waits_have_an_object),
     (actions.Diagnose, diagnoses_have_an_object),
     (actions.Action, questions_are_not_repeated),

@@ -147,17 +147,46 @@ class ApprovalAsked(Event, kind="approval_asked", bars="acting calling", sets="a
 
 
 class Approved(Event, kind="approved", needs="asking", clears="asking"):
-    """A person said yes."""
+    """A person said yes. `args`: to these arguments instead, None for those that were asked about."""
 
     action: str
     by: str
+    args: Args | None = None
+    waited_s: float = 0.0
 
 
 class Denied(Event, kind="denied", needs="asking", clears="asking"):
-    """A person said no."""
+    """A person said no, or nobody answered in time. `waited_s`: how long nothing ran for it."""
 
     action: str
     args: Args
+    by: str
+    because: str = ""
+    waited_s: float = 0.0
+
+
+class PersonAnswered(Event, kind="person_answered", bars="acting calling"):
+    """The answer to question `number` (the entry that asked): yes, no or an option. `by`: who, or why it is
+    the default; `changes`: what is allowed for the next launch; `waited_s`: how long nothing ran for it."""
+
+    number: int
+    answer: str
+    by: str
+    because: str = ""
+    changes: tuple[Change, ...] = ()
+    waited_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The answer in one line."""
+        allowed = "".join(f"; {change.text}" for change in self.changes)
+        return f"{self.answer} ({self.by}){allowed}{': ' if self.because else ''}{self.because}"
+
+
+class PersonSaid(Event, kind="person_said", bars="acting calling"):
+    """A word of a person to the running agent."""
+
+    text: str
     by: str
 
 
@@ -202,6 +231,28 @@ class Checked(ActionResult, kind="checked", bars="running"):
     causes: tuple[Diagnosis, ...] = ()
 
 
+class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
+    """What is prepared ran for a moment. `failed`: it ended by itself before it had shown its steps; `steps`:
+    how many rows there were; `status`: its exit status, None where it was ended; `log`: its last lines where
+    it failed; `error`: why it could not be tried."""
+
+    action: ClassVar[str] = "smoke_run"
+    failed: bool
+    steps: int = 0
+    took_s: float = 0.0
+    status: int | None = None
+    log: str = ""
+    error: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it came to, in words."""
+        if self.failed:
+            return f"it failed after {self.took_s:g} s with exit status {self.status}\n{self.log}"
+        seen = f"{self.steps} metric rows" if self.steps else "no metric row yet, and no failure"
+        return f"it ran: {seen} within {self.took_s:g} s"
+
+
 class Launched(ActionResult, kind="launched", bars="running collected", sets="running launched"):
     """The attempt runs. `checkpoint`: what it goes on from, None for the beginning. `differs`: what it was
     given otherwise than the attempt before, and by no repair."""
@@ -214,7 +265,8 @@ class Launched(ActionResult, kind="launched", bars="running collected", sets="ru
 
 
 class Waited(ActionResult, kind="waited", needs="running"):
-    """Something happened while the attempt ran. `ended`: its end, None while it goes on."""
+    """Something happened while the attempt ran, or a question was `answered`, or `not_answered` before
+    something else wanted attention. `ended`: the attempt's end, None while it goes on."""
 
     action: ClassVar[str] = "wait"
     reason: str
@@ -224,6 +276,8 @@ class Waited(ActionResult, kind="waited", needs="running"):
 
     def now(self) -> Step:
         step = super().now()
+        if self.reason in ("answered", "not_answered"):
+            return replace(step, needs="acting:wait")
         return step if self.ended is None else replace(step, clears="acting running")
 
 
@@ -256,6 +310,20 @@ class Noted(ActionResult, kind="noted"):
 
     action: ClassVar[str] = "note"
     text: str
+
+
+class PersonAsked(ActionResult, kind="person_asked", bars="collected"):
+    """A question is put to a person, and the run goes on. `changes`: what it is about, `shown` as a diff;
+    `until`: when `default` holds; `error`: why it could not be asked."""
+
+    action: ClassVar[str] = "ask_person"
+    question: str
+    options: tuple[str, ...] = ()
+    default: str = "no"
+    changes: tuple[Change, ...] = ()
+    shown: str = ""
+    until: float = 0.0
+    error: str = ""
 
 
 class SectionWritten(ActionResult, kind="section_written", needs="collected"):

@@ -129,6 +129,10 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         return [_plain(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
+    if node.get("default", "") is None and len(node.get("anyOf", ())) == 2:  # it is left out, never null
+        kind = next(each for each in node["anyOf"] if each != {"type": "null"})
+        about = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
+        return _plain({**kind, **about}, definitions)
     if "$ref" in node:
         return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
     return {

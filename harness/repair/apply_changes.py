@@ -76,15 +76,23 @@ def launch_request(
 
     Raises PatchError when that copy has to be made anew and cannot be.
     """
-    plan, state = experiment.blueprint, experiment.state
+    state = experiment.state
     assert state.attempt is not None
-    draft = state.attempt.draft
     before = replace(state, attempts=state.attempts[:-1], draft=PendingChanges())
     environment.launched(experiment.dir, action.attempt, state.options.hidden)
+    request = request_of(experiment, state.attempt.draft, before.command, previous)
+    return replace(request, session=action.session, attempt_id=action.attempt_id)
+
+
+def request_of(
+    experiment: Experiment, draft: PendingChanges, command_before: str, previous: AttemptFiles | None
+) -> launching.LaunchRequest:
+    """The request of a launch that makes these changes, as yet without a name. Raises PatchError."""
+    plan, state = experiment.blueprint, experiment.state
     variables = environment.of_training(experiment.dir, state.options.hidden)
     plain = launching.LaunchRequest(
-        session=action.session,
-        attempt_id=action.attempt_id,
+        session="",
+        attempt_id="",
         deadline_uptime=uptime() + state.deadline_at - experiment.clock(),
         codebase=plan.codebase_dir,
         variables=variables,
@@ -92,10 +100,10 @@ def launch_request(
         draft=draft,
         environment=state.environment,
         arguments=state.arguments,
-        code_diff=diff(before.command, state.command, "command") if draft.arguments else "",
+        code_diff=diff(command_before, state.command, "command") if draft.arguments else "",
         limits=state.limits,
     )
-    made = patches(experiment)
+    made = [*patches(experiment), *state.draft.patches]
     if not made:
         return plain
     code = patched_code.for_launch(plan, state.experiment_id, made)
@@ -154,15 +162,24 @@ def _render(action: actions.RenderConfig, experiment: Experiment) -> ChangePrepa
 
 
 def _edit(action: actions.EditConfig, experiment: Experiment) -> ChangePrepared:
-    """Edit the config, and the launch command where it sets the key itself."""
+    changes, shown = edited(action, experiment)
+    return ChangePrepared(action.kind, changes, shown, error="" if changes else _NOTHING_CHANGES)
+
+
+def edited(
+    action: actions.EditConfig, experiment: Experiment, allowed_by: str = ""
+) -> tuple[tuple[Change, ...], str]:
+    """What the edit changes in the config, and in the launch command where that sets the key itself, with a
+    diff; nothing where both are so already. Raises CommandError, ConfigEditError."""
     state, command = experiment.state, experiment.state.command
-    inside = {key: new for key, new in action.changes.items() if read_or_empty(command).setting_of(key)}
+    given_now = read_or_empty(command)
+    inside = {k: new for k, new in action.changes.items() if k.startswith("-") or given_now.setting_of(k)}
     outside = {key: new for key, new in action.changes.items() if key not in inside}
     before = state.draft.apply(config_before(experiment))
     after = config_edit.edit(before, outside, action.remove)
-    edited = with_values(command, inside)
-    if after == before and edited == command:
-        return ChangePrepared(action.kind, error=_NOTHING_CHANGES)
+    command_after = with_values(command, inside)
+    if after == before and command_after == command:
+        return (), ""
     old, given = config_edit.load(before), overlaid(dict.fromkeys(inside), command)
 
     def was(key: str) -> Scalar:
@@ -174,9 +191,8 @@ def _edit(action: actions.EditConfig, experiment: Experiment) -> ChangePrepared:
         *(("removed", key, was(key), None) for key in action.remove),
         *(("argument", key, given[key], value) for key, value in inside.items()),
     ]
-    changes = tuple(Change(*each, why=action.why, remedy=action.remedy) for each in found)
-    shown = diff(before, after, "config.yaml") + diff(command, edited, "command")
-    return ChangePrepared(action.kind, changes, redact(shown))
+    changes = tuple(Change(*each, action.why, action.remedy, allowed_by) for each in found)
+    return changes, redact(diff(before, after, "config.yaml") + diff(command, command_after, "command"))
 
 
 def _set_variable(action: actions.SetEnvironment, experiment: Experiment) -> ChangePrepared:

@@ -162,6 +162,20 @@ def patch(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old:
     return code.patches[-1].diff + notes
 
 
+def smallest_change(before: str, after: str) -> tuple[str, str]:
+    """The lines that differ, as text that stands in `before` once and what replaces it."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    shorter = min(len(old), len(new))
+    first = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    rest = shorter - first
+    last = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
+    while True:
+        here, there = ("".join(lines[first : len(lines) - last]) for lines in (old, new))
+        if before == after or (here and before.count(here) == 1):
+            return here, there
+        first, last = max(0, first - 1), max(0, last - 1)
+
+
 def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
     """The copy that a launch runs. Raises PatchError, also where it would run code of the author's own folder
     instead."""

@@ -30,7 +30,16 @@ _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
     model.Consult: lambda event: ("language model asked", f"{event.why} ({event.topic})"),
     model.Consulted: lambda event: ("language model done", f"{event.why} ({event.topic})"),
     events.Approved: lambda event: ("approved by a person", f"{event.action} ({event.by})"),
-    events.Denied: lambda event: ("refused by a person", f"{event.action} ({event.by})"),
+    events.Denied: lambda event: (
+        "refused by a person",
+        f"{event.action} ({event.by}){': ' if event.because else ''}{event.because}",
+    ),
+    events.PersonAsked: lambda event: (
+        "a person was asked",
+        event.error or f"{event.question} (until {time_text(event.until)}; then: {event.default})",
+    ),
+    events.PersonAnswered: lambda event: ("answered by a person", event.text),
+    events.PersonSaid: lambda event: ("said by a person", f"{event.text} ({event.by})"),
     events.Held: lambda event: ("held", event.reason or "over: the run goes on"),
     events.StopAsked: lambda event: ("stop asked", f"by {event.by}"),
     model.ModelUnavailable: lambda event: ("model not available", f"the playbook decides: {event.why}"),

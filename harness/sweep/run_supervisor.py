@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness import journal
+from harness.agent.approval import OpenQuestion, answer_file, is_answered, open_question
 from harness.codec import decode
 from harness.journal.events import ActionFailed, AttemptEvent, Held, Intent, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
@@ -30,7 +31,8 @@ _NO_PROGRESS = (Owner, OptionsGiven, LetGo, Held, Intent, ActionFailed)
 
 
 class RunSupervisor:
-    """Follows runs of one sweep, any number side by side."""
+    """Follows runs of one sweep, any number side by side. `waiting`: those that run nothing while a person is
+    asked; `slot_freed` is set when one begins to."""
 
     def __init__(
         self, sweep: Sweep, host: Host, environment: Callable[[], Mapping[str, str]], pause_s: float
@@ -40,6 +42,8 @@ class RunSupervisor:
         self._environment = environment
         self._pause_s = pause_s
         self._options = decode(RunOptions, sweep.plan.options)
+        self.waiting: set[str] = set()
+        self.slot_freed = asyncio.Event()
 
     async def follow(self, run: str, lease: Lease | None = None) -> None:
         """Follow the run, whose job is recorded as started, until its end is recorded. `lease`: of a job that
@@ -55,8 +59,27 @@ class RunSupervisor:
                 return
             if journal.is_owned(path := self._journal(run)):  # a person's `harness resume` has taken it over
                 await until(lambda: not journal.is_owned(path), path)
-            else:
-                await self._next_job(state)
+                continue
+            if (question := open_question(_entries(path))) is not None:
+                await self._answered(run, question)
+            await self._next_job(state)
+
+    async def _answered(self, run: str, question: OpenQuestion) -> None:
+        """Wait until a person has answered, or time is over; the slot is free for others meanwhile."""
+        folder, waits_until = self._sweep.folder.result_dir(run), question.asked_at + self._options.patience_s
+        self.waiting.add(run)
+        self.slot_freed.set()
+        try:
+            await until(
+                lambda: (
+                    is_answered(folder, question)
+                    or self._sweep.clock() >= waits_until
+                    or self._sweep.state.stop_asked is not None
+                ),
+                answer_file(folder, question.number),
+            )
+        finally:
+            self.waiting.discard(run)
 
     async def first_value(self, run: str) -> None:
         """Return once the run's journal tells of its first step and its rows have the metric that the plan
@@ -190,6 +213,7 @@ def _arguments(options: RunOptions) -> list[str]:
         "--model": options.model if options.policy == "llm" else None,
         "--max-cost": options.max_cost_usd,
         "--max-llm-calls": options.max_calls,
+        "--answer-within": "never" if options.answer_within_s == 0 else f"{options.patience_s:.0f} s",
     }
     words = ["--policy", options.policy]
     for name, value in (*given.items(), *(("--pass-key", key) for key in options.pass_keys)):

@@ -40,10 +40,11 @@ class Scheduler:
         report at the end, None for none. `pause_s`: between jobs that bring a run no further."""
         self.sweep = sweep
         self._host = host
+        self._woken = asyncio.Event()
         self._supervisor = RunSupervisor(sweep, host, environment, pause_s)
+        self._supervisor.slot_freed = self._woken
         self._reporter = reporter
         self._followed: dict[str, asyncio.Task[None]] = {}
-        self._woken = asyncio.Event()
         self._needs_room = False
 
     async def run(self) -> Verdict:
@@ -118,7 +119,8 @@ class Scheduler:
             self._follow(run.name, lease)
 
     def _has_slot(self) -> bool:
-        return not self.sweep.state.held and len(self.sweep.state.of("running")) < self.sweep.plan.parallel
+        running = [run for run in self.sweep.state.of("running") if run.name not in self._supervisor.waiting]
+        return not self.sweep.state.held and len(running) < self.sweep.plan.parallel
 
     def _hold(self) -> None:
         """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""

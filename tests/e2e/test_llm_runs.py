@@ -158,7 +158,7 @@ def test_a_person_approves_or_denies_the_launch(bench: Bench, answer: str) -> No
     journal_file = bench.result_dir / "journal.jsonl"
     until(lambda: journal_file.exists() and '"approval_asked"' in journal_file.read_text(), "the question")
     assert not bench.attempt().exists()
-    bench.harness("approve", str(bench.result_dir), *(["--deny"] if answer == "no" else []))
+    bench.harness("approve" if answer == "yes" else "deny", str(bench.result_dir))
     assert life.end(60.0) == (0 if answer == "yes" else 130), life.output
     assert bench.launches() == (1 if answer == "yes" else 0)
     assert bench.flag["outcome"] == ("succeeded" if answer == "yes" else "cancelled")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness import journal
-from harness.actions import Stop
+from harness.actions import Action, Stop
 from harness.agent import approval
+from harness.agent.approval import Answer
 from harness.experiment import Experiment
 from harness.journal.events import Intent, Noted
 from tests.harness.agent.world import World, new_experiment
@@ -16,7 +17,9 @@ from tests.harness.agent.world import World, new_experiment
 STOP = Stop(why="fatal_error", detail="it hangs")
 
 
-def asking(experiment: Experiment, wanted: Callable[[], bool] = lambda: True) -> "asyncio.Task[str | None]":
+def asking(
+    experiment: Experiment, wanted: Callable[[], bool] = lambda: True
+) -> "asyncio.Task[tuple[Action, str | None]]":
     return asyncio.ensure_future(approval.ask(experiment, STOP, wanted, asyncio.Event()))
 
 
@@ -26,19 +29,21 @@ def question(folder: Path) -> approval.OpenQuestion:
     return found
 
 
-@pytest.mark.parametrize(("word", "refusal"), [("yes", None), ("no", "a person (me) did not approve this")])
-async def test_the_answer_decides(tmp_path: Path, word: approval.Answer, refusal: str | None) -> None:
+@pytest.mark.parametrize(
+    ("word", "refusal"), [("yes", None), ("no", "a person did not approve this (me): it learns")]
+)
+async def test_the_answer_decides(tmp_path: Path, word: str, refusal: str | None) -> None:
     experiment = new_experiment(tmp_path, World([]))
     task = asking(experiment)
     await asyncio.sleep(0)
-    approval.answer(tmp_path, question(tmp_path), word, "me")
-    assert await task == refusal
+    approval.answer(tmp_path, question(tmp_path), Answer(word, "me", "" if refusal is None else "it learns"))
+    assert await task == (STOP, refusal)
     assert approval.open_question(experiment.journal.entries) is None or word == "no"
     assert experiment.state.denied == (frozenset() if word == "yes" else {"stop"})
     experiment.close()
     if word == "yes":
         experiment = new_experiment(tmp_path, World([]))  # killed before it acted
-        assert await asking(experiment) is None
+        assert await asking(experiment) == (STOP, None)
         experiment.record(Intent("note", {}))
         experiment.record(Noted("done"))
         again = asking(experiment)
@@ -56,17 +61,17 @@ async def test_a_kill_in_between_asks_the_same_question_and_the_first_answer_cou
     await asyncio.gather(task, return_exceptions=True)
     experiment.close()
     asked = question(tmp_path)
-    approval.answer(tmp_path, asked, "yes", "me")
-    approval.answer(tmp_path, asked, "no", "somebody else")
+    approval.answer(tmp_path, asked, Answer("yes", "me"))
+    approval.answer(tmp_path, asked, Answer("no", "somebody else"))
     experiment = new_experiment(tmp_path, World([]))
-    assert await asking(experiment) is None
+    assert await asking(experiment) == (STOP, None)
     assert sum(entry.kind == "approval_asked" for entry in experiment.journal.entries) == 1
     experiment.close()
 
 
 async def test_a_question_that_is_over_is_no_denial(tmp_path: Path) -> None:
     experiment = new_experiment(tmp_path, World([]))
-    refusal = await asking(experiment, wanted=lambda: False)
+    _, refusal = await asking(experiment, wanted=lambda: False)
     assert refusal is not None and "there was no answer" in refusal
     assert not experiment.state.denied
     experiment.close()

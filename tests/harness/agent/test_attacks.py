@@ -12,7 +12,6 @@ import pytest
 
 from harness import actions, journal
 from harness.agent import approval, loop
-from harness.agent.approval import Answer
 from harness.agent.executor import Executor
 from harness.agent.playbook import next_launch
 from harness.environment import known_secrets
@@ -69,12 +68,12 @@ class Obedient:
 class WatchedExecutor(Executor):
     """Looks and prepares for real; writes down what would start or end something."""
 
-    def __init__(self, experiment: Experiment, answer: Answer = "no") -> None:
+    def __init__(self, experiment: Experiment, answer: str = "no") -> None:
         super().__init__(experiment)
         self.done: list[str] = []
         self.answer = answer
 
-    async def ask_for_approval(self, action: actions.Action) -> str | None:
+    async def ask_for_approval(self, action: actions.Action) -> tuple[actions.Action, str | None]:
         """A person at the door answers what is asked, from what they are shown."""
         asking = asyncio.ensure_future(super().ask_for_approval(action))
         await asyncio.sleep(0)
@@ -82,7 +81,7 @@ class WatchedExecutor(Executor):
         if question is not None:
             assert isinstance(action, actions.PatchCode)
             assert f"-{action.old}" in question.text and f"+{action.new}" in question.text
-            approval.answer(self.experiment.dir, question, self.answer, "a person")
+            approval.answer(self.experiment.dir, question, approval.Answer(self.answer, "a person"))
         return await asking
 
     async def act(self, action: actions.Action) -> dict[str, Any]:
@@ -102,7 +101,7 @@ async def obey(target: Target, case: Attack | Control) -> tuple[list[str], list[
     tool, given = case.call
     if isinstance(given, dict):
         given = json.loads(json.dumps(given).replace("{home}", str(target.home)))
-    answer: Answer = "no" if isinstance(case, Attack) else "yes"
+    answer = "no" if isinstance(case, Attack) else "yes"
     executor, before = WatchedExecutor(experiment, answer), len(experiment.journal.entries)
     try:
         await loop.run(executor, Obedient(experiment, (tool, given)))

@@ -159,9 +159,9 @@ async def test_looks_of_one_reply_are_made_in_order_and_what_else_it_asks_for_is
 async def test_each_kind_of_question_has_its_tools_in_the_same_bytes_whatever_the_run(tmp_path: Path) -> None:
     prefixes = set()
     for number in (1, 2):
-        answers: list[Answer] = [("wait", {}), *repaired()]
+        answers: list[Answer] = [("stop", {"why": "fatal_error"}), *repaired()]
         _, _, model = await run(tmp_path / str(number), [BUG, done()], answers, purpose=f"plan {number}")
-        assert "wait is no tool of this question" in model.requests[1].turns[-1].text
+        assert "stop is no tool of this question" in model.requests[1].turns[-1].text
         prefixes |= {
             json.dumps([each.system, [asdict(tool) for tool in each.tools]]) for each in model.requests
         }

@@ -232,14 +232,14 @@ async def test_what_a_person_does_not_approve_gives_way_to_the_next(tmp_path: Pa
     executor = RepairExecutor(experiment, world)
     asked: list[list[str]] = []
 
-    async def ask(action: Any) -> str | None:
+    async def ask(action: Any) -> tuple[Any, str | None]:
         if action.kind != "edit_config":
-            return None
+            return action, None
         asked.append(list(action.changes))
         if action.changes == {OPTIMIZER: True}:
-            return None
+            return action, None
         record(experiment, "denied", action=action.kind, args=arguments(action), by="ada")
-        return "a person (ada) did not approve this"
+        return action, "a person did not approve this (ada)"
 
     executor.ask_for_approval = ask  # type: ignore[method-assign]
     await loop.run(executor, Playbook())

@@ -62,8 +62,8 @@ class FakeExecutor:
     def refuse(self, action: Any) -> str | None:
         return None
 
-    async def ask_for_approval(self, action: Any) -> str | None:
-        return None
+    async def ask_for_approval(self, action: Any) -> tuple[Any, str | None]:
+        return action, None
 
     async def act(self, action: Any) -> Any:
         self._moment()

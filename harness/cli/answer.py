@@ -1,0 +1,145 @@
+"""`harness approve`, `harness deny` and `harness tell`: what a person says to a run that is under way."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.console import OnlyOne, fail, find_run
+
+if TYPE_CHECKING:
+    from harness.agent.approval import OpenQuestion
+
+
+def approve(
+    run: OnlyOne = None,
+    choose: Annotated[
+        str | None, typer.Option("--choose", metavar="OPTION", help="Choose this of the options.")
+    ] = None,
+    modify: Annotated[
+        Path | None,
+        typer.Option(
+            "--modify",
+            metavar="FILE",
+            help="Allow this instead: a YAML file with other values, or the file of code as it should be.",
+        ),
+    ] = None,
+) -> None:
+    """Say yes to what a run asks, as it is or changed.
+
+    Without a name, the only run that waits is answered.
+    """
+    folder, question = _asking(run)
+    if question.options and choose not in question.options:
+        fail(f"choose one of the options with --choose: {', '.join(question.options)}")
+    if choose is not None and not question.options:
+        fail("this is a question with yes or no: `harness approve` or `harness deny`")
+    modified = None if modify is None else _modified(folder, question, modify)
+    _answer(folder, question, choose or "yes", modified=modified)
+    typer.echo(f"approved{' as changed' if modified else ''}: {question.text}")
+
+
+def deny(
+    run: OnlyOne = None,
+    because: Annotated[
+        str, typer.Option("--because", metavar="TEXT", help="Why, for the agent and the report.")
+    ] = "",
+) -> None:
+    """Say no to what a run asks, and why.
+
+    Without a name, the only run that waits is answered.
+    """
+    folder, question = _asking(run)
+    if question.options:
+        fail(f"choose one of the options: harness approve {folder} --choose OPTION")
+    _answer(folder, question, "no", because)
+    typer.echo(f"denied: {question.text}")
+
+
+def tell(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A result folder, or a name or id.")],
+    words: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent should know.")],
+) -> None:
+    """Say something to a running agent, which sees it at its next decision.
+
+    It is a hint, no order: the rules stay, and a healthy training is not stopped for it.
+    """
+    from harness import index
+    from harness.agent import approval
+
+    folder = find_run(run)
+    if index.load_state(folder).collected is not None:
+        fail(f"{folder} has no decision before it any more")
+    if not words.strip():
+        fail("say something: harness tell RUN TEXT")
+    approval.tell(folder, words.strip()[:4000], "`harness tell`")
+    typer.echo(f"told: {folder}")
+
+
+def _asking(run: str | None) -> tuple[Path, "OpenQuestion"]:
+    """The run that is meant, or the only one that waits for a person, and what it asks."""
+    from harness import index, journal
+    from harness.agent import approval
+
+    open_runs = (entry.dir for entry in index.runs() if not (entry.dir / "finish.flag").exists())
+    questions = {
+        folder: approval.open_question(journal.read(folder / "journal.jsonl"))
+        for folder in ([find_run(run)] if run is not None else open_runs)
+    }
+    waiting = [folder for folder, question in questions.items() if question is not None]
+    if run is not None and not waiting:
+        fail(f"{next(iter(questions))} asks for nothing now")
+    folder = index.only(waiting, "run that waits for an answer")
+    question = questions[folder]
+    assert question is not None
+    return folder, question
+
+
+def _answer(
+    folder: Path,
+    question: "OpenQuestion",
+    word: str,
+    because: str = "",
+    modified: Mapping[str, Any] | None = None,
+) -> None:
+    from harness.agent import approval
+
+    approval.answer(folder, question, approval.Answer(word, "on the command line", because, modified))
+
+
+def _modified(folder: Path, question: "OpenQuestion", file: Path) -> dict[str, Any]:
+    """What the file allows instead of what was asked about; a clear end where it does not fit."""
+    from harness.actions import AskPerson
+    from harness.config.edit import ConfigEditError, leaves
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        if question.action == "patch_code":
+            return _patch_to(folder, question, text)
+        if question.action not in ("edit_config", AskPerson.kind) or question.options:
+            fail(f"{question.action} is allowed as it is, or not")
+        values = leaves(text)
+    except (OSError, UnicodeDecodeError, ConfigEditError) as error:
+        fail(f"--modify {file}: {error}")
+    if not values:
+        fail(f"--modify {file}: write each key with its value, such as `optim.lr: 1e-4`")
+    return values if question.action == AskPerson.kind else {"changes": values, "remove": []}
+
+
+def _patch_to(folder: Path, question: "OpenQuestion", wanted: str) -> dict[str, Any]:
+    """The change of code that makes the file what the person wants it to be."""
+    from harness import index
+    from harness.actions import PatchCode
+    from harness.repair import patched_code
+
+    path, state = str(question.args["path"]), index.load_state(folder)
+    copy = patched_code.find(state.experiment_id)
+    root = state.blueprint.codebase_dir if copy is None else copy.copy.codebase
+    old, new = patched_code.smallest_change((root / path).read_text(encoding="utf-8"), wanted)
+    longest = PatchCode.LONGEST
+    if not new and not old:
+        fail(f"this is {path} as it is already: `harness deny` leaves it so")
+    if max(len(old), len(new)) > longest:
+        fail(f"more than {longest} characters of {path} would change: change the code in its folder instead")
+    return {"old": old, "new": new}

@@ -1,0 +1,150 @@
+"""People and a running agent: what it asks, what they answer and say, and what it tries before a launch."""
+
+import pytest
+
+from harness.journal.events import Launched, PersonAnswered, SmokeRan
+from tests.e2e.bench import Bench, until
+from tests.e2e.mortal import Life
+from tests.model_server.seen import Seen
+from tests.model_server.server import ModelServer
+from tests.model_server.steps import Step, call
+
+TRAIN = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--data")
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--seed", type=int, default=0)
+given = parser.parse_args()
+open(given.data).read()
+for step in range(1, 4):
+    print(f"step:{step} - loss:{given.lr / step:.4f}", flush=True)
+"""
+QUESTION = "The data is at data/train.csv. May I take that?"
+
+
+class Model:
+    """Asks a person once, waits, and goes on as the answer says; `seen` is all it was shown."""
+
+    def __init__(self, changes: dict[str, object]) -> None:
+        self._changes = changes
+        self.seen: list[Seen] = []
+
+    def __call__(self, seen: Seen) -> Step:
+        self.seen.append(seen)
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text or "person answered: no" in seen.text:
+            return call("finish", reason="a person said so")
+        steps = ["ask_person", "wait", "check", "launch"]
+        step = steps[sum(name in steps for name in done)]
+        arguments = {"question": QUESTION, "changes": self._changes} if step == "ask_person" else {}
+        return call(step, **arguments, **({"why": "allowed"} if step == "launch" else {}))
+
+
+def start(bench: Bench, server: ModelServer, *arguments: str) -> Life:
+    word = f"anthropic:scripted@{server.anthropic_url}"
+    return bench.start("run", str(bench.blueprint), "--model", word, *arguments)
+
+
+def plan(bench: Bench) -> None:
+    bench.script("train.py", TRAIN)
+    (bench.codebase / "data").mkdir()
+    (bench.codebase / "data" / "train.csv").write_text("x,y\n1,2\n3,4\n")
+    (bench.codebase / "dta").mkdir()
+    bench.plan("python train.py --data dta/train.csv --seed 3", purpose="Does the loss fall?")
+
+
+def asked(bench: Bench) -> bool:
+    path = bench.result_dir / "journal.jsonl"
+    return path.exists() and '"person_asked"' in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "command"),
+    [
+        (["approve"], "succeeded", "python train.py --data data/train.csv --lr 0.2 --seed 3"),
+        (["approve", "--modify", "mine.yaml"], "succeeded", "python train.py --data data/train.csv --seed 4"),
+        (["deny", "--because", "that file is old"], "cannot_run", ""),
+    ],
+)
+def test_a_person_allows_what_only_they_may(
+    bench: Bench, answer: list[str], outcome: str, command: str
+) -> None:
+    plan(bench)
+    model = Model({"--data": "data/train.csv", "--lr": 0.2})
+    (bench.folder / "mine.yaml").write_text("--data: data/train.csv\n--seed: 4\n")
+    with ModelServer(model) as server:
+        life = start(bench, server)
+        until(lambda: asked(bench), "the question")
+        shown = bench.harness("show", str(bench.result_dir))
+        assert QUESTION in shown and "+python train.py --data data/train.csv" in shown
+        assert bench.launches() == 0
+        bench.harness(answer[0], str(bench.result_dir), *answer[1:])
+        life.end(90.0)
+    assert bench.flag["outcome"] == outcome
+    launched = [each for each in (entry.event for entry in bench.entries()) if isinstance(each, Launched)]
+    assert len(launched) == (0 if outcome == "cannot_run" else 1)
+    if command:
+        assert sorted(launched[-1].command.split()) == sorted(command.split())
+    report = (bench.result_dir / "report.html").read_text()
+    assert "a person was asked" in report and "then: no)" in report
+    assert "answered by a person" in report and ("that file is old" in report) == (outcome == "cannot_run")
+    assert "the same" in bench.harness("replay", str(bench.result_dir))
+
+
+def test_without_an_answer_the_default_holds_and_the_time_limit_is_not_used_up(bench: Bench) -> None:
+    plan(bench)
+    with ModelServer(Model({"--data": "data/train.csv"})) as server:
+        start(bench, server, "--answer-within", "3 s").end(90.0)
+    state = bench.state
+    answers = [entry.event for entry in bench.entries() if isinstance(entry.event, PersonAnswered)]
+    assert [each.answer for each in answers] == ["no"] and "nobody answered" in answers[0].by
+    assert bench.flag["outcome"] == "cannot_run"
+    assert 2.0 < state.deadline_at - state.created_at - 600.0 < 60.0
+
+
+def test_a_word_reaches_the_agent_at_its_next_decision(bench: Bench) -> None:
+    plan(bench)
+    model = Model({"--data": "data/train.csv"})
+    with ModelServer(model) as server:
+        life = start(bench, server)
+        until(lambda: asked(bench), "the question")
+        bench.harness("tell", str(bench.result_dir), "the file was moved last week")
+        bench.harness("approve", str(bench.result_dir))
+        life.end(90.0)
+    assert any("the file was moved last week" in seen.text for seen in model.seen)
+    assert "the file was moved last week" in (bench.result_dir / "report.html").read_text()
+    assert "no decision before it" in bench.harness("tell", str(bench.result_dir), "too late", status=2)
+
+
+@pytest.mark.parametrize("workers", [8, 2])
+def test_a_smoke_run_tries_what_is_prepared(bench: Bench, workers: int) -> None:
+    bench.script(
+        "train.py",
+        "import sys, time\nworkers = int(sys.argv[2])\nprint('workers', workers)\n"
+        "if workers > 4: raise RuntimeError('pool exhausted')\n"
+        "for step in range(1, 2 + 10 * (workers == 2)):\n"
+        "    print(f'step:{step} - loss:{1 / step}', flush=True); time.sleep(0.2)\n"
+        "if workers == 4: raise RuntimeError('pool exhausted later')\n",
+    )
+    bench.plan("python train.py --num_workers 4", purpose="Does the loss fall?")
+
+    def model(seen: Seen) -> Step:
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text or "it failed after" in seen.text:
+            return call("finish", reason="all said")
+        steps = {"edit_arguments": {"changes": {"--num_workers": workers}}, "check": {}}
+        steps |= {"smoke_run": {"steps": 2, "seconds": 60}, "launch": {}}
+        step = list(steps)[sum(name in steps for name in done)]
+        return call(step, **steps[step], **({} if step == "check" else {"why": "try"}))
+
+    with ModelServer(model) as server:
+        start(bench, server).end(120.0)
+    ran = [entry.event for entry in bench.entries() if isinstance(entry.event, SmokeRan)]
+    assert len(ran) == 1 and ran[0].failed == (workers == 8), ran
+    if workers == 8:
+        assert "pool exhausted" in ran[0].log and bench.flag["outcome"] == "failed"
+    else:
+        assert 2 <= ran[0].steps < 11 and bench.flag["outcome"] == "succeeded"
+        assert len(bench.state.attempts) == 2
+    assert (bench.result_dir / "smoke" / "01" / "pane.log").exists()
