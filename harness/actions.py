@@ -27,7 +27,7 @@ def _text(longest: int, description: str) -> Any:
     return Field(min_length=1, max_length=longest, description=description)
 
 
-Why = Annotated[str, _text(LONGEST_WHY, "One sentence for the record.")]
+Why = Annotated[str, Field(min_length=1, max_length=LONGEST_WHY)]
 Number = Annotated[int | None, Field(ge=1, description="None: the newest.")]
 Pattern = Annotated[str, _text(200, "Python's regular expression, case ignored.")]
 FirstLine = Annotated[int, Field(ge=1)]
