@@ -116,7 +116,7 @@ class SimulatedHands:
 
     async def act(self, action: actions.Action) -> ActionResult | None:
         if isinstance(action, actions.LOOKING):
-            return look(action, self.experiment)
+            return look(action, self.experiment, run_evidence())
         if action.kind in PREPARING:
             return apply_changes.prepare(action, self.experiment)
         outcome = getattr(self, f"_{action.kind}")(action)
@@ -213,8 +213,8 @@ class SimulatedHands:
     def _note(self, action: actions.Note) -> dict[str, Any]:
         return {"text": action.text}
 
-    def _write_report_section(self, action: actions.WriteReportSection) -> dict[str, Any]:
-        return {"written": action.as_json(), "left_out": []}
+    def _write_sections(self, action: actions.WriteSections) -> dict[str, Any]:
+        return {"written": {each.section: each.as_json() for each in action.sections}, "left_out": []}
 
     def _collect(self, action: actions.Collect) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self._time.now)

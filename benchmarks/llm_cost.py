@@ -3,7 +3,7 @@
 Ours is the harness's own LLM policy with everything around it that decides what is sent and when, over HTTP,
 to a server that simulates the prompt caches (`_simulated_run.py` says what is real). The model's replies are
 scripted: for the failure it searches the log, reads the last 80 lines and the metrics, edits the config,
-keeps a note, checks and launches; for the results it writes two sections and finishes. Two more runs leave
+keeps a note, checks and launches; for the results it writes two sections in one call. Two more runs leave
 out the last looks before the repair, to see when a wake is too short for its cache.
 
 The peer is an agent that follows the published skill "wait, then read the last 80 lines of the tmux window":
@@ -70,9 +70,10 @@ REPAIR = (
 )
 WORDS = ("The rate went up and stayed there for the rest of the training. " * 40)[: REPORT_BYTES // 2]
 RESULTS = (
-    says("write_report_section", section="findings", interpretation=WORDS),
-    says("write_report_section", section="what_happened", interpretation=WORDS),
-    says("finish", reason="The results have been read."),
+    says(
+        "write_sections",
+        sections=[{"section": name, "interpretation": WORDS} for name in ("findings", "what_happened")],
+    ),
 )
 
 
@@ -129,9 +130,10 @@ def paid(calls: Sequence[Spent], price: Price) -> str:
     return f"{money:.2f} USD, {read_share(calls):.0%} of input cached"
 
 
-def prefixes(wakes: Sequence[Wake]) -> set[str]:
-    """The different prefixes of the requests: tools and system text as they went over the wire."""
-    return {_prefix(exchange) for wake in wakes for exchange in wake.calls}
+def prefixes(wakes: Sequence[Wake]) -> set[tuple[str, str]]:
+    """The different prefixes of the requests by kind of question: tools and system text as they went over the
+    wire."""
+    return {(wake.topic.partition(":")[0], _prefix(call)) for wake in wakes for call in wake.calls}
 
 
 def _prefix(exchange: Exchange) -> str:
@@ -154,7 +156,7 @@ class Watched:
 
     compared: list[Row]
     wakes: list[Row]
-    prefixes: set[str]
+    prefixes: set[tuple[str, str]]
     raw: dict[str, Any]
 
 
@@ -231,9 +233,10 @@ def main() -> None:
     table = [row for found in done.values() for row in found.compared]
     table += [row for found in done.values() for row in found.wakes]
     for protocol in protocols:
-        count = len(set().union(*(found.prefixes for (_, name), found in done.items() if name == protocol)))
-        what = f"{protocol}: different prefixes (tools, system)"
-        table.append(Row(what, f"{count}", f"1: {verdict(count == 1)}", ""))
+        seen = set().union(*(found.prefixes for (_, name), found in done.items() if name == protocol))
+        kinds = len({kind for kind, _ in seen})
+        what = f"{protocol}: different prefixes (tools, system) of {kinds} kinds of question"
+        table.append(Row(what, f"{len(seen)}", f"{kinds}: {verdict(len(seen) == kinds)}", ""))
     raw = {f"{name}, {protocol}": found.raw for (name, protocol), found in done.items()}
     publish(f"a {MODEL} watches a training; peer: the skill's schedule, simulated", table, options, raw)
 

@@ -6,6 +6,7 @@ model's to choose: code fills it in.
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -13,6 +14,7 @@ from pydantic import Field, model_validator
 from harness.command import plain, read_or_empty
 from harness.providers.tools import Action as Action
 from harness.providers.tools import CallError, Filled
+from harness.results.narrative.findings import Place
 from harness.results.narrative.findings import Section as NarrativeSection
 from harness.state import Outcome
 
@@ -25,91 +27,139 @@ def _text(longest: int, description: str) -> Any:
     return Field(min_length=1, max_length=longest, description=description)
 
 
-Why = Annotated[str, _text(LONGEST_WHY, "One sentence for the record: why this, why now.")]
-Number = Annotated[int | None, Field(ge=1, description="Number of the attempt; leave out for the newest.")]
+Why = Annotated[str, Field(min_length=1, max_length=LONGEST_WHY)]
+Number = Annotated[int | None, Field(ge=1, description="None: the newest.")]
+Pattern = Annotated[str, _text(200, "Python's regular expression, case ignored.")]
+FirstLine = Annotated[int, Field(ge=1)]
+Lines = Annotated[int, Field(ge=1, le=200)]
 OfRemedy = Annotated[str, Field(description="the built-in repair that asks for it"), Filled()]
 
 
 class ReadBlueprint(Action, kind="read_blueprint"):
-    """Read the plan of this experiment as its author wrote it. It is in your first message already; use
-    this only when that was shortened."""
+    """Read the plan of this experiment as its author wrote it. Not offered any more: every question shows the
+    plan, and `read_file` the rest of a long one."""
 
 
 class ReadConfig(Action, kind="read_config"):
-    """Read a training config (YAML). Without a number you get the config that the NEXT launch would use, with
-    your edits in it; with a number the one which that attempt ran with."""
+    """Read a training config (YAML): without a number what the NEXT launch would use, with your edits in it;
+    with one, what that attempt ran with."""
 
     attempt: Number = None
 
 
 class ReadFile(Action, kind="read_file"):
-    """Read part of a text file of this experiment: in its result folder, or source code and settings in its
-    codebase. Lines come numbered, at most 200 at a time; secrets are masked. Other files are refused."""
+    """Read part of a text file, lines numbered: any of the result folder, source code and settings of the
+    codebase."""
 
-    path: Annotated[
-        str, _text(500, "In the result folder (attempts/01/exit.json) or the codebase (train.py).")
-    ]
-    first_line: Annotated[int, Field(ge=1, description="First line, counting from 1.")] = 1
-    lines: Annotated[int, Field(ge=1, le=200, description="How many lines.")] = 80
+    path: Annotated[str, _text(500, "Such as attempts/01/exit.json or train.py.")]
+    first_line: FirstLine = 1
+    lines: Lines = 80
+
+
+class ListFiles(Action, kind="list_files"):
+    """List a folder of the codebase or the result folder, with the sizes of its files."""
+
+    path: Annotated[str, _text(500, "`.`: the top of both.")] = "."
+
+
+class SearchCode(Action, kind="search_code"):
+    """Find lines in all source code and settings of the codebase, libraries left out."""
+
+    pattern: Pattern
+    around: Annotated[int, Field(ge=0, le=5)] = 0
+
+
+class ReadInstalled(Action, kind="read_installed"):
+    """Read source of a package installed in the experiment's own Python, and learn its version; without a
+    file, which files it has."""
+
+    package: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")]
+    file: Annotated[str, Field(max_length=500, description="As in a traceback; its end is enough.")] = ""
+    first_line: FirstLine = 1
+    lines: Lines = 80
+
+
+class ShowChanges(Action, kind="show_changes"):
+    """Show what the author changed in the code (git log and diff) since the last run of this experiment that
+    succeeded."""
+
+
+class ListKeys(Action, kind="list_keys"):
+    """Find keys of the bundled trainer's config, with what they allow, default and meaning. All the words
+    must occur in a key's name or meaning; use one or two, such as `kl`, `gpu`."""
+
+    doing: ClassVar[str] = "looking up config keys"
+    words: str = Field(min_length=1, max_length=80)
 
 
 class ReadPane(Action, kind="read_pane"):
-    """Read the last lines that the training printed: its terminal, progress bars and repeats left out. For
-    the cause of a failure use `search_log`: the last lines are often only consequences."""
+    """Read the last lines that the training printed, without progress bars and repeats. They are often only
+    consequences of a failure: `search_log` finds its cause."""
 
     attempt: Number = None
-    lines: Annotated[int, Field(ge=1, le=120, description="How many lines.")] = 40
+    lines: Annotated[int, Field(ge=1, le=120)] = 40
 
 
 class SearchLog(Action, kind="search_log"):
-    """Find lines in the whole log of an attempt by a regular expression (Python's, case ignored). You get the
-    first matches with their line numbers and the lines around them, and how many there are in all."""
+    """Find lines in the whole log of an attempt: the first matches, lines around them, and how many there
+    are."""
 
-    pattern: Annotated[str, _text(200, "Such as `error|killed|out of memory`.")]
+    pattern: Pattern
     attempt: Number = None
-    around: Annotated[int, Field(ge=0, le=20, description="Lines shown before and after each match.")] = 3
-    most: Annotated[int, Field(ge=1, le=20, description="Most matches shown.")] = 5
+    around: Annotated[int, Field(ge=0, le=20)] = 3
+    most: Annotated[int, Field(ge=1, le=20)] = 5
 
 
 class MetricsSummary(Action, kind="metrics_summary"):
-    """Read the metrics of an attempt as a small table: for each metric its first, last, lowest and highest
-    value, and its course in a few points. This is the way to see how a training went; never read raw metric
-    files for it."""
+    """Read the metrics of an attempt as a table: of each its first, last, lowest and highest value, and its
+    course in a few points."""
 
     attempt: Number = None
     metrics: Annotated[
-        tuple[str, ...],
-        Field(max_length=20, description="Parts of names, such as `reward`, `kl`; leave out for all."),
+        tuple[str, ...], Field(max_length=20, description="Parts of names, such as `kl`; none: all.")
     ] = ()
 
 
+class Facts(Action, kind="facts"):
+    """Find facts of the finished run, and what earlier runs of this experiment came to: ids to cite, values,
+    95 % intervals, n."""
+
+    query: Annotated[str, Field(max_length=200, description="Words of an id or label; none: all.")] = ""
+
+
+class Compare(Action, kind="compare"):
+    """Compare a metric at two steps: both values and, where tasks were measured, the paired difference with
+    its 95 % interval and n."""
+
+    metric: Annotated[str, _text(300, "Such as val/task_pass_rate@1.")]
+    a: Place = "first"
+    b: Place = "last"
+
+
 class RenderConfig(Action, kind="render_config"):
-    """Write the training config from the bundled trainer's template, because the blueprint names none. Only
-    before the first launch. Settings are short names (model_path, training_file, validation_file, task,
-    total_training_steps, train_batch_size, num_repeat, lr, kl_loss_coef, temperature, max_prompt_length,
-    max_response_length, val_pass_n, test_freq, save_freq, seed) or dotted keys beginning with `ajet.`. Take
-    every value that the blueprint gives; leave out what it does not speak of. Use `check` afterwards."""
+    """Write the training config from the bundled trainer's template; again replaces the one before. Settings
+    are short names (model_path, training_file, validation_file, task, total_training_steps, train_batch_size,
+    num_repeat, lr, kl_loss_coef, temperature, max_prompt_length, max_response_length, val_pass_n, test_freq,
+    save_freq, seed) or dotted keys beginning with `ajet.`: every value that the blueprint gives, and nothing
+    that it does not speak of."""
 
     settings: Annotated[dict[str, Scalar], Field(max_length=60, description="Name to value.")]
     why: Why
 
 
 class EditConfig(Action, kind="edit_config"):
-    """Change single values of the config for the NEXT launch. A repair may change how the training runs
-    (memory, parallelism, offloading, ports, time-outs), never what is studied:
-    model, data, algorithm, learning rate, batch, lengths, LoRA, seed and protected keys are refused. Read the
-    config first and use the keys that are there. Use `check` afterwards."""
+    """Change values of the config for the NEXT launch, by the keys that stand there, within rule 2."""
 
     changes: Annotated[
         dict[str, Scalar],
         Field(
             default_factory=dict,
             max_length=20,
-            description="Dotted key to new value, such as {'ajet.rollout.n_vllm_engine': 1}.",
+            description="Such as {'ajet.rollout.n_vllm_engine': 1}.",
         ),
     ]
     remove: Annotated[
-        tuple[str, ...], Field(max_length=20, description="Dotted keys to take out, such as a misspelt one.")
+        tuple[str, ...], Field(max_length=20, description="Keys to take out, such as a misspelt one.")
     ] = ()
     why: Why
     remedy: OfRemedy = ""
@@ -123,8 +173,8 @@ class EditConfig(Action, kind="edit_config"):
 
 
 class EditArguments(Action, kind="edit_arguments"):
-    """Change flags or overrides that the launch command gives, for the NEXT launch, under the rules of
-    `edit_config`. Only what stands in the command; for a new flag ask a person. Use `check` afterwards."""
+    """Change flags or overrides that stand in the launch command, for the NEXT launch, within rule 2; for a
+    new flag ask a person."""
 
     changes: Annotated[
         dict[str, Scalar],
@@ -144,8 +194,8 @@ class EditArguments(Action, kind="edit_arguments"):
 
 
 class SetEnvironment(Action, kind="set_environment"):
-    """Set one environment variable of the training for the NEXT launch. Only variables that tune how it runs
-    are allowed (such as PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, OMP_NUM_THREADS, HF_HUB_OFFLINE)."""
+    """Set a variable of the training for the NEXT launch, one that tunes how it runs (such as
+    PYTORCH_CUDA_ALLOC_CONF, NCCL_P2P_DISABLE, OMP_NUM_THREADS, HF_HUB_OFFLINE)."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,80}$")]
     value: Annotated[str, Field(max_length=256)]
@@ -154,14 +204,13 @@ class SetEnvironment(Action, kind="set_environment"):
 
 
 class PatchCode(Action, kind="patch_code"):
-    """Correct a defect in the training's code, in a private copy of it; the author's files stay as they are.
-    Only if the blueprint's [exp_code_changes] allows that file. Give text that stands in the file exactly
-    once and what replaces it. Never touch how results are computed: reward, data, metrics, evaluation."""
+    """Correct a defect in a private copy of the training's code, in a file that the plan's code changes name.
+    Never touch how results are computed: reward, data, metrics, evaluation."""
 
     LONGEST: ClassVar[int] = 4000
     path: Annotated[str, _text(300, "Relative to the codebase.")]
-    old: Annotated[str, _text(LONGEST, "Text that stands there once.")]
-    new: Annotated[str, Field(max_length=LONGEST, description="The text that replaces it.")]
+    old: Annotated[str, _text(LONGEST, "Text that stands there exactly once.")]
+    new: Annotated[str, Field(max_length=LONGEST)]
     why: Why
 
 
@@ -192,14 +241,13 @@ class RaiseLimit(Action, kind="raise_limit"):
 
 
 class Check(Action, kind="check"):
-    """Check what the next launch would use, in seconds and without training: disk, tmux, folders, and the
-    trainer's own dry run of the config with your edits. Do this before every launch that follows an edit."""
+    """Check what the next launch would use, in seconds, without training. Needed between an edit and a
+    launch."""
 
 
 class SmokeRun(Action, kind="smoke_run"):
-    """Try what is prepared for a moment: the real command with the config, variables and code of the NEXT
-    launch, until it has shown so many steps or the seconds are over. It is no attempt, and its numbers are no
-    results. Do this before the launch of a repair whose training is long."""
+    """Try the command of the NEXT launch until it has shown so many steps or the seconds are over: no
+    attempt, no results. Do this before the launch of a repair whose training is long."""
 
     steps: Annotated[int, Field(ge=1, le=20, description="Metric rows to see.")] = 1
     seconds: Annotated[int, Field(ge=5, le=600, description="At most.")] = 120
@@ -211,10 +259,8 @@ class Prepare(Action, kind="prepare"):
 
 
 class Launch(Action, kind="launch"):
-    """Start the training in its own tmux session with the config, variables and patches prepared for it.
-    After a failure this is refused unless something was changed that could help, or the cause is known to
-    pass. It returns at once; waiting is done for you, and you are asked again only if something goes wrong.
-    """
+    """Start the training with what was prepared for it; refused after a failure if nothing was changed that
+    could help. It ends your part: you are asked again only if something goes wrong."""
 
     attempt: Annotated[int, Field(ge=1, description="number of the attempt, counting from 1"), Filled()]
     session: Annotated[str, Field(description="tmux session, beginning with ajet_"), Filled()]
@@ -223,16 +269,14 @@ class Launch(Action, kind="launch"):
 
 
 class Wait(Action, kind="wait"):
-    """Let the running training go on, and wait until something happens: its end, an error, a deadline, or the
-    next routine look; where none runs, wait for a person's answer. You get what happened, not a log. This
-    costs nothing: choose it whenever the training may recover or you are not sure."""
+    """Let the running training go on, which costs nothing: choose it whenever the training may recover or you
+    are not sure. Where none runs, wait for a person's answer."""
 
 
 class AskPerson(Action, kind="ask_person"):
-    """Put a question to a person: a change that only they may allow (a path, a flag, a learning rate: any key
-    of the config or flag of the command), or options to choose from. You go on at once: try other repairs, or
-    `wait` for the answer. A change they allow is in the next launch. Without an answer in time the default
-    holds: for a change that is no. Ask once, with all they need to decide."""
+    """Put a question to a person: a change that only they may allow (a path, a learning rate: any key of the
+    config or flag of the command), or options to choose from. You go on at once: try other repairs, or `wait`
+    for the answer. What they allow is in the next launch; without an answer in time it is not. Ask once."""
 
     question: Annotated[str, _text(1000, "What they should decide, and why.")]
     changes: Annotated[
@@ -274,27 +318,27 @@ class Stop(Action, kind="stop"):
 
 
 class Diagnose(Action, kind="diagnose"):
-    """Find the cause of the newest attempt's end, with lines of its log as evidence. This has been done
-    already when you are asked about a failure."""
+    """Find the cause of the newest attempt's end, with lines of its log as evidence. Code does this."""
 
 
 class Note(Action, kind="note"):
-    """Keep one remark in the record of this experiment, for whoever reads it later, you included: a finding,
-    a suspicion, what was ruled out. It changes nothing."""
+    """Keep a remark for whoever reads the record later, you included: a suspicion, what was ruled out, what a
+    person has to do."""
 
     text: Annotated[str, Field(min_length=1, max_length=2000)]
 
 
+class WriteSections(Action, kind="write_sections"):
+    """Write the sections of the report, all at once; this ends your part. Of each: findings, which the
+    program looks up and words with their numbers, and an interpretation in your own words. What cannot be
+    looked up is sent back, at most twice; after that only what can be is kept."""
+
+    doing: ClassVar[str] = "writing about the results"
+    sections: Annotated[tuple[NarrativeSection, ...], Field(min_length=1, max_length=4)]
+
+
 class WriteReportSection(NarrativeSection, Action, kind="write_report_section"):
-    """Write one section of the report: findings, small objects whose numbers, direction and sentence the
-    program fills in, and an interpretation in your own words. Both name facts by the ids you were given; an
-    unknown id is refused with the nearest one. The interpretation holds no digits: numbers and names in it
-    are citations. Example: {"section": "findings", "findings": [{"kind": "change", "metric":
-    "val/task_pass_rate@1", "from": "first", "to": "last"}, {"kind": "failure", "attempt": 1}],
-    "interpretation": "It ended at [[key/pass_rate_end]] in [[attempt/2]], so the answer is yes for this
-    seed.", "language": "en"}. What is wrong is sent back, at most twice; after that only the findings that
-    can be looked up are kept. Failures and deviations that you leave out are added by the program. Writing a
-    section again replaces it."""
+    """Write one section of the report, as earlier versions did."""
 
 
 class Collect(Action, kind="collect"):
@@ -306,34 +350,41 @@ class Report(Action, kind="report"):
 
 
 class Finish(Action, kind="finish"):
-    """Say that you are done. After a failure this gives up: results of what there is are collected, the
-    report is written, and the experiment ends as failed. When you were asked to read results, it ends your
-    part and the report is written. The outcome is decided by the raw files, not by you."""
+    """Say that you have nothing to add. Where you were asked for a repair or a config this gives up: nothing
+    is launched any more, and the report of what there is is written."""
 
     outcome: Annotated[Outcome, Filled()]
-    reason: Annotated[str, Field(max_length=600, description="One sentence: why there is no more to do.")]
+    reason: Annotated[str, Field(max_length=600, description="One sentence.")]
 
 
-LOOKING = (ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSummary)
+_LOGS = (ReadPane, SearchLog, MetricsSummary)
+_FILES = (ListFiles, ReadFile)
+_CODE = (*_FILES, SearchCode, ReadInstalled, ShowChanges)
+_TRIES = (Check, SmokeRun, Launch, Wait, AskPerson, Note, Finish)
+_REPAIRS = (EditConfig, EditArguments, SetEnvironment, PatchCode, *_TRIES)
+
+LOOKING = (ReadBlueprint, ReadConfig, ListKeys, *_CODE, *_LOGS, Facts, Compare)
 """Actions that only look. Their outcome is `{"text": …}`."""
 
-OFFERED: tuple[type[Action], ...] = (
-    *LOOKING,
-    *(RenderConfig, EditConfig, EditArguments, SetEnvironment, PatchCode, Check, SmokeRun),
-    *(Launch, Wait, Stop, Diagnose, Note, AskPerson, WriteReportSection, Finish),
-)
-"""What a language model is offered, always all of it and in this order: the bytes of the tools never
-change. The other actions are code's own business."""
+TOOLS: Mapping[str, tuple[type[Action], ...]] = {
+    "config": (*_FILES, ListKeys, RenderConfig, *_TRIES),
+    "check": (ReadConfig, ListKeys, *_CODE, *_REPAIRS),
+    "failure": (ReadConfig, ListKeys, *_CODE, *_LOGS, *_REPAIRS),
+    "alarm": (ReadConfig, *_LOGS, Note, Wait, Stop),
+    "results": (ReadFile, SearchLog, MetricsSummary, Facts, Compare, Note, WriteSections, Finish),
+}
+"""What a language model is offered, by the kind of question: always in this order, so that the bytes of the
+tools never change within a kind. The other actions are code's own business."""
+
+OFFERED: tuple[type[Action], ...] = tuple(dict.fromkeys(chain(*TOOLS.values())))
+
+EARLIER: tuple[type[Action], ...] = (ReadBlueprint, Diagnose, WriteReportSection)
+"""What models were offered once: journals hold it, and a replay decides it again."""
 
 _ALL: tuple[type[Action], ...] = (
     *OFFERED,
-    InstallPackage,
-    FreeOwned,
-    RaiseLimit,
-    Prepare,
-    Pause,
-    Collect,
-    Report,
+    *EARLIER,
+    *(InstallPackage, FreeOwned, RaiseLimit, Prepare, Pause, Collect, Report),
 )
 
 

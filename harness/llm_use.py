@@ -39,6 +39,10 @@ class Consultation:
     asked: str = ""
     shrunk: int = 0
 
+    def has_done(self, kind: str) -> bool:
+        """True if an action of this kind was carried out for the question."""
+        return any(call.startswith(f"{kind} ") for call, _ in self.seen)
+
     @property
     def kind(self) -> str:
         """What kind of question it is: `failure`, `results` …"""
@@ -68,7 +72,8 @@ class Consultation:
 class LlmUse:
     """Money and answers. `tokens` are sums by the names of `Usage`, `model` the one asked last.
 
-    `answer` is the settled call that has led to no action yet; `closed` are the topics that are done with;
+    `answer` is the settled call, with those of its tool calls that have led to no action yet; `made`: how
+    many have. `closed` are the topics that are done with;
     `gave_up` says why no launch may follow any more, "" while one may.
     """
 
@@ -76,6 +81,7 @@ class LlmUse:
     tokens: dict[str, int] = field(default_factory=dict)
     model: str = ""
     answer: LlmSettled | None = None
+    made: int = 0
     consultation: Consultation | None = None
     closed: frozenset[str] = frozenset()
     gave_up: str = ""
@@ -100,14 +106,18 @@ def after(use: LlmUse, entry: Entry) -> LlmUse:
     event = entry.event
     consultation = use.consultation.after(event) if use.consultation is not None else None
     use = replace(use, spending=cost.after(use.spending, event), consultation=consultation)
-    if isinstance(event, Intent | Refused | CallRejected):  # the answer is used up
+    if isinstance(event, Intent | Refused):
+        rest = use.answer.calls[1:] if use.answer is not None else ()
+        answer = replace(use.answer, calls=rest) if use.answer is not None and rest else None
+        return replace(use, answer=answer, made=use.made + 1)
+    if isinstance(event, CallRejected):  # it answers what is left of the reply
         return replace(use, answer=None)
     if isinstance(event, LlmReserved):
         return replace(use, model=event.model)
     if isinstance(event, LlmSettled):
         names = use.tokens.keys() | event.usage.keys()
         tokens = {name: use.tokens.get(name, 0) + event.usage.get(name, 0) for name in sorted(names)}
-        return replace(use, tokens=tokens, answer=event)
+        return replace(use, tokens=tokens, answer=event, made=0)
     if isinstance(event, Consult):
         return replace(use, consultation=Consultation(event.topic, entry.seq), answer=None)
     if isinstance(event, Consulted):

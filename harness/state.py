@@ -288,6 +288,9 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     events.SectionWritten: lambda state, event, _: replace(
         state, narrative={**state.narrative, event.written["section"]: event.written}
     ),
+    events.SectionsWritten: lambda state, event, _: replace(
+        state, narrative={**state.narrative, **event.written}
+    ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
     model_events.Consulted: lambda state, event, _: (
         replace(state, draft=state.draft.decided_by_a_person, checked=None, smoked=None)

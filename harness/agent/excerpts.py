@@ -117,6 +117,19 @@ def fitted(
     return "\n".join([title, *lines] if title else lines)
 
 
+def part_of_file(path: Path, name: str, first: int, count: int, known: Secrets | None = None) -> str:
+    """Lines of a text file with a title, as `fitted` text. `name`: how the file is called. Raises
+    NotShownError."""
+    lines, total = of_file(path, first, count, known)
+    if not lines:
+        raise NotShownError(f"{name} has {total} lines, so nothing stands at line {first}")
+    last = first + len(lines) - 1
+    more = f"; for more ask with first_line={last + 1}" if last < total else ""
+    shown = numbered(lines, range(first, last + 1))
+    title = f"{name}, lines {first} to {last} of {total}{more}"
+    return fitted(title, shown, lambda index: f"ask with first_line={first + index}")
+
+
 def cut(text: str, longest: int) -> str:
     """The text, or its beginning with the number of characters that are missing."""
     if len(text) <= longest:

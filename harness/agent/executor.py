@@ -167,7 +167,9 @@ class Executor:
         """Carry out one action; returns what the journal keeps of it, None for the last. Raises OSError where
         the folders were gone in the end: what was concluded may be of files that were not there."""
         if isinstance(action, actions.LOOKING):
-            result: ActionResult | None = await asyncio.to_thread(look, action, self.experiment)
+            result: ActionResult | None = await asyncio.to_thread(
+                look, action, self.experiment, self._citable()
+            )
         elif action.kind in PREPARING:
             result = await asyncio.to_thread(apply_changes.prepare, action, self.experiment)
         else:
@@ -315,6 +317,11 @@ class Executor:
         evidence = self._citable()
         assert evidence is not None  # the guard has asked for it
         return events.SectionWritten(**sections.published(action, evidence))
+
+    async def _write_sections(self, action: actions.WriteSections) -> events.SectionsWritten:
+        evidence = self._citable()
+        assert evidence is not None  # the guard has asked for it
+        return events.SectionsWritten(**sections.all_published(action.sections, evidence))
 
     async def _collect(self, action: actions.Collect) -> events.Collected:
         judged = verdict(self.experiment.state, self.experiment.clock())

@@ -12,10 +12,23 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from harness.actions import OFFERED, Action, EditArguments, Finish, Launch, Wait, action_of_entry
+from harness.actions import (
+    EARLIER,
+    LOOKING,
+    OFFERED,
+    TOOLS,
+    Action,
+    EditArguments,
+    Finish,
+    Launch,
+    Wait,
+    WriteSections,
+    action_of_entry,
+)
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
+from harness.agent.view import MAX_CALLS
 from harness.experiment import Experiment
 from harness.journal.model_events import CallRejected, Consult, Consulted, ViewShrunk
 from harness.llm_use import Consultation
@@ -26,7 +39,7 @@ from harness.providers.model import InterruptedAskError, LimitReachedError, Mode
 from harness.providers.tools import CallError
 from harness.state import ExperimentState, Outcome
 
-MAX_CALLS = 24
+MOST_CALLS_OF_A_REPLY = 6
 MAX_SHRUNK = 3
 PATIENCE_S = 6 * 3600.0
 PATIENCE_FOR_WORDS_S = 1800.0  # a report is not kept waiting for its narrative for longer
@@ -70,6 +83,8 @@ class LlmPolicy:
                 self._close(consultation, news, gave_up=False)
             elif consultation.asked and (cut_off := self._state.pending) is not None:
                 return action_of_entry(cut_off.action, cut_off.args)  # by a kill: done before the model hears
+            elif consultation.has_done(WriteSections.kind):
+                self._close(consultation, "the sections are written")
             elif self._state.llm.answer is None:
                 if why := _enough(consultation):
                     self._close(consultation, why)
@@ -145,13 +160,10 @@ class LlmPolicy:
         assert answer is not None
         calls = [ToolCall(**call) for call in answer.calls]
         try:
-            action = action_in(answer.stop, calls, OFFERED, "finish", self._filled())
-            if isinstance(action, EditArguments):
-                action = action.as_edit(self._state.command)
-            if isinstance(action, Launch):
-                self._refuse_unchecked()
+            action = self._called(answer.stop, calls, consultation.kind)
         except CallError as error:
-            self._experiment.record(CallRejected(answer.call, str(error)))
+            further = f" {len(calls) - 1} further calls of this reply were not made." if calls[1:] else ""
+            self._experiment.record(CallRejected(answer.call, f"{error}{further}"))
             return None
         if isinstance(action, Finish):
             gives_up = consultation.kind in ("config", "check", "failure")
@@ -159,6 +171,23 @@ class LlmPolicy:
             return None
         if isinstance(action, Wait) and consultation.kind == "alarm":
             self._close(consultation, "the model chose to wait")
+        return action
+
+    def _called(self, stop: str, calls: list[ToolCall], kind: str) -> Action:
+        """The action that the first of these calls means. Raises CallError."""
+        earlier = [action for action in EARLIER if calls and action.kind == calls[0].name]
+        end = "wait" if kind == "alarm" else "finish"
+        action = action_in(stop, calls, earlier or TOOLS[kind], end, self._filled(), OFFERED)
+        if isinstance(action, EditArguments):
+            action = action.as_edit(self._state.command)
+        made = self._state.llm.made
+        if made and (made == MOST_CALLS_OF_A_REPLY or not isinstance(action, LOOKING)):
+            raise CallError(
+                f"{action.kind} was not done: after the first call of a reply only looks are, at most "
+                f"{MOST_CALLS_OF_A_REPLY} calls in all. See what came of them, then call it."
+            )
+        if isinstance(action, Launch):
+            self._refuse_unchecked()
         return action
 
     def _filled(self) -> dict[str, dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Searches a log by a regular expression that comes from a model.
+"""Searches a log, or source code, by a regular expression that comes from a model.
 
 Python's `re` can backtrack for longer than the universe has existed, in a thread that nothing can stop. So
-the search runs in a process of its own, which is killed when its time is up. In: a log and a pattern.
-Out: `Found`.
+the search runs in a process of its own, which is killed when its time is up. In: files and a pattern.
+Out: `Found`, one of each file.
 """
 
 import json
@@ -11,12 +11,13 @@ import subprocess
 import sys
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from harness.agent.excerpts import NotShownError, PrivateKeys, lines_of
+from harness.agent.excerpts import NotShownError, PrivateKeys, lines_of, masked, numbered
 from harness.environment import known_secrets
-from harness.redaction import redact
+from harness.redaction import Secrets, redact
 from monitors.logs import LogReader
 
 BUDGET_S = 15.0
@@ -46,14 +47,15 @@ class Found:
     problem: str = ""
 
 
-def search(log: Path, pattern: str, around: int, most: int) -> Found:
-    """The first `most` lines that match, with `around` lines before and after each. A line matches only with
-    its secrets masked, but is returned with them.
+def search(files: Sequence[Path], pattern: str, around: int, most: int, result_dir: Path) -> list[Found]:
+    """In each file the first lines that match, `most` in all, with `around` lines before and after each. A
+    line matches only with its secrets (and those of the run in `result_dir`) masked, but is returned with
+    them.
 
     A pattern that is no regular expression, or matches nothing as one, is searched for as plain text. Raises
     NotShownError.
     """
-    request = json.dumps([str(log), pattern, around, most]).encode()
+    request = json.dumps([[*map(str, files)], pattern, around, most, str(result_dir)]).encode()
     command = [sys.executable, "-I", "-c", _START, *filter(None, sys.path)]
     try:
         done = subprocess.run(command, input=request, capture_output=True, timeout=BUDGET_S, check=True)
@@ -64,11 +66,11 @@ def search(log: Path, pattern: str, around: int, most: int) -> Found:
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise NotShownError(f"the search broke off ({last}); use a simpler pattern") from error
-    found = Found(**json.loads(done.stdout))
-    if found.problem and not found.count:
+    found = [Found(**each) for each in json.loads(done.stdout)]
+    if found and found[0].problem and not any(each.count for each in found):
         raise NotShownError(
-            f"`{pattern}` is no regular expression ({found.problem}), and the log does not hold it as plain "
-            "text either; put a backslash before characters that are meant as they stand, such as \\( or \\["
+            f"`{pattern}` is no regular expression ({found[0].problem}), and as plain text it does not stand "
+            "there either; put a backslash before characters that are meant as they stand, such as \\( or \\["
         )
     return found
 
@@ -85,28 +87,51 @@ def title(found: Found, most: int, name: str) -> str:
     return "; ".join(parts)
 
 
+def shown(found: Found, known: Secrets) -> list[str]:
+    """What was found, ready to be shown: numbered lines, `>` before those that match, `--` between places."""
+    numbers = [number for number, _, _ in found.lines]
+    lines = numbered(masked((text for _, text, _ in found.lines), known), numbers)
+    told: list[str] = []
+    for place, (number, _, hit) in enumerate(found.lines):
+        if place and number != numbers[place - 1] + 1:
+            told.append("--")
+        told.append(f"{'>' if hit else ' '} {lines[place]}")
+    return told
+
+
 def serve_request() -> None:
     """The search process: a request on standard input, what was found on standard output."""
-    log, *asked = json.load(sys.stdin)
+    files, pattern, around, most, result_dir = json.load(sys.stdin)
     warnings.simplefilter("ignore")  # what Python thinks of the pattern
-    json.dump(asdict(search_here(Path(log), *asked)), sys.stdout)
+    found = search_here([*map(Path, files)], pattern, around, most, Path(result_dir))
+    json.dump([asdict(each) for each in found], sys.stdout)
 
 
-def search_here(log: Path, pattern: str, around: int, most: int) -> Found:
+def search_here(files: Sequence[Path], pattern: str, around: int, most: int, result_dir: Path) -> list[Found]:
     """The search itself, without protection."""
-    found = Found()
+    secrets, problem = known_secrets(result_dir), ""
     try:
-        found = _scan(log, re.compile(pattern, re.IGNORECASE), around, most)
+        found = _scan_all(files, re.compile(pattern, re.IGNORECASE), around, most, secrets)
+        if any(each.count for each in found) or re.escape(pattern) == pattern:
+            return found
     except (re.error, OverflowError, RecursionError) as error:
-        found.problem = str(error)
-    if found.count or (not found.problem and re.escape(pattern) == pattern):
-        return found
-    plain = _scan(log, re.compile(re.escape(pattern), re.IGNORECASE), around, most)
-    return replace(plain, literal=plain.count > 0, problem=found.problem)
+        problem = str(error)
+    found = _scan_all(files, re.compile(re.escape(pattern), re.IGNORECASE), around, most, secrets)
+    return [replace(each, literal=each.count > 0, problem=problem) for each in found]
 
 
-def _scan(log: Path, regex: re.Pattern[str], around: int, most: int) -> Found:
-    reader, keys, secrets = LogReader(log), PrivateKeys(), known_secrets(log.parents[2])
+def _scan_all(
+    files: Sequence[Path], regex: re.Pattern[str], around: int, most: int, secrets: Secrets
+) -> list[Found]:
+    found: list[Found] = []
+    for file in files:
+        found.append(_scan(file, regex, around, most, secrets))
+        most = max(0, most - found[-1].count)
+    return found
+
+
+def _scan(log: Path, regex: re.Pattern[str], around: int, most: int, secrets: Secrets) -> Found:
+    reader, keys = LogReader(log), PrivateKeys()
     offset, skipped = _tail(log)
     reader.start_at(offset, skipped)
     found = Found(skipped=skipped)

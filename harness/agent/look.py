@@ -9,17 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from harness import actions
-from harness.agent import disk_access, log_search, metric_table
+from harness.agent import (
+    code_changes,
+    disk_access,
+    facts,
+    installed,
+    log_search,
+    metric_table,
+    source_tree,
+)
 from harness.agent.excerpts import (
     NotShownError,
     cut,
     fitted,
     masked,
     numbered,
-    of_file,
     of_text,
+    part_of_file,
     plain,
 )
+from harness.agent.trainer_keys import TrainerKeys
 from harness.config.edit import ConfigEditError
 from harness.environment import known_secrets
 from harness.experiment import Experiment
@@ -27,16 +36,21 @@ from harness.guard import file_access
 from harness.journal.events import Looked
 from harness.redaction import redact
 from harness.repair import apply_changes
+from harness.results.narrative.evidence import Evidence
 from monitors.files import AttemptFiles
 from monitors.logs import is_progress_bar, last_useful_lines, tail
 
 _PANE_HEAD = 0.2  # of a terminal the end matters most
 
 
-def look(action: actions.Action, experiment: Experiment) -> Looked:
-    """What the action is to show."""
+def look(action: actions.Action, experiment: Experiment, evidence: Evidence | None = None) -> Looked:
+    """What the action is to show. `evidence`: what a narrative may cite, None before there are results."""
     try:
-        return Looked(action.kind, _LOOKS[type(action)](action, experiment))
+        if (cites := _CITES.get(type(action))) is None:
+            return Looked(action.kind, _LOOKS[type(action)](action, experiment))
+        if evidence is None:
+            raise NotShownError("there are no results yet; metrics_summary shows the metrics of an attempt")
+        return Looked(action.kind, cites(action, experiment, evidence))
     except (NotShownError, ConfigEditError) as error:
         why = str(error)
     except OSError as error:
@@ -73,18 +87,11 @@ def _whole(name: str, experiment: Experiment, missing: str) -> str:
 
 
 def _file(action: actions.ReadFile, experiment: Experiment) -> str:
-    codebase, first = experiment.blueprint.codebase_dir, action.first_line
+    codebase = experiment.blueprint.codebase_dir
     path = disk_access.resolve_reading(action.path, experiment.dir, codebase)
     roots = (root for root in (experiment.dir.resolve(), codebase.resolve()) if path.is_relative_to(root))
     name = str(path.relative_to(next(roots)))
-    lines, total = of_file(path, first, action.lines, known_secrets(experiment.dir))
-    if not lines:
-        raise NotShownError(f"{name} has {total} lines, so nothing stands at line {first}")
-    last = first + len(lines) - 1
-    more = f"; for more ask with first_line={last + 1}" if last < total else ""
-    title = f"{name}, lines {first} to {last} of {total}{more}"
-    shown = numbered(lines, range(first, last + 1))
-    return fitted(title, shown, lambda index: f"ask with first_line={first + index}")
+    return part_of_file(path, name, action.first_line, action.lines, known_secrets(experiment.dir))
 
 
 def _pane(action: actions.ReadPane, experiment: Experiment) -> str:
@@ -107,14 +114,8 @@ def _pane(action: actions.ReadPane, experiment: Experiment) -> str:
 
 def _search(action: actions.SearchLog, experiment: Experiment) -> str:
     log, name = _log(action.attempt, experiment)
-    found = log_search.search(log, action.pattern, action.around, action.most)
-    numbers = [number for number, _, _ in found.lines]
-    lines = numbered(masked((text for _, text, _ in found.lines), known_secrets(experiment.dir)), numbers)
-    shown: list[str] = []
-    for place, (number, _, hit) in enumerate(found.lines):
-        if place and number != numbers[place - 1] + 1:
-            shown.append("--")
-        shown.append(f"{'>' if hit else ' '} {lines[place]}")
+    (found,) = log_search.search([log], action.pattern, action.around, action.most, experiment.dir)
+    shown = log_search.shown(found, known_secrets(experiment.dir))
     title = log_search.title(found, action.most, name)
     return fitted(title, shown, lambda index: "ask for fewer with most=… or around=…")
 
@@ -165,4 +166,13 @@ _LOOKS: dict[type[actions.Action], Callable[[Any, Experiment], str]] = {
     actions.ReadPane: _pane,
     actions.SearchLog: _search,
     actions.MetricsSummary: _metrics,
+    actions.ListFiles: source_tree.list_files,
+    actions.SearchCode: source_tree.search_code,
+    actions.ReadInstalled: installed.read_installed,
+    actions.ShowChanges: code_changes.show_changes,
+    actions.ListKeys: lambda action, experiment: TrainerKeys.ask().search(action.words),
+}
+_CITES: dict[type[actions.Action], Callable[[Any, Experiment, Evidence], str]] = {
+    actions.Facts: facts.facts,
+    actions.Compare: facts.compare,
 }

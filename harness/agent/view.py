@@ -6,11 +6,12 @@ leaves (`providers.model`).
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from harness import templating
-from harness.actions import OFFERED
+from harness.actions import TOOLS
 from harness.agent import excerpts
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.experiment import Experiment
@@ -20,7 +21,16 @@ from harness.journal.model_events import CallRejected, Consult, LlmSettled
 from harness.llm_use import Consultation
 from harness.providers import conversation
 from harness.providers.chat import Request, ToolCall
-from harness.providers.conversation import BUDGET_CHARS, Answer, Exchange, exchange, framed, request_of
+from harness.providers.conversation import (
+    BUDGET_CHARS,
+    MAX_TROUBLES,
+    Answer,
+    Exchange,
+    exchange,
+    framed,
+    request_of,
+)
+from harness.providers.cost import DEFAULT_LIMIT_CALLS
 from harness.repair import apply_changes
 from harness.results.narrative.evidence import Evidence
 from harness.results.narrative.sections import LONGEST_LISTING, listing
@@ -28,15 +38,18 @@ from harness.state import AttemptState, ExperimentState, fold
 from harness.wording import duration
 
 LONGEST_BLUEPRINT = 12_000
+MAX_CALLS = 24  # of one consultation
 
 
 def request(experiment: Experiment, consultation: Consultation, evidence: Evidence | None) -> Request:
     """The next request of the open consultation. `evidence`: what a narrative may cite."""
     entries, start = experiment.journal.entries, consultation.since
     opening = _opening(experiment, entries[start - 1], fold(entries[: start - 1]), evidence)
-    memory = exchanges(entries[start:], experiment.state.deadline_at)
-    system, budget = templating.render("prompts/system.md.j2"), BUDGET_CHARS >> consultation.shrunk
-    return request_of(system, OFFERED, opening, memory, budget)
+    state, kind = experiment.state, consultation.kind
+    most = DEFAULT_LIMIT_CALLS if state.options.max_calls is None else state.options.max_calls
+    memory = exchanges(entries[start:], state.deadline_at, most)
+    system = templating.render("prompts/system.md.j2", kind=kind)
+    return request_of(system, TOOLS[kind], opening, memory, BUDGET_CHARS >> consultation.shrunk)
 
 
 def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
@@ -83,7 +96,8 @@ def _question(
     if kind in ("failure", "check", "config"):
         facts["config"] = framed(apply_changes.config_before(experiment, state), conversation.LONGEST_TEXT)
     if kind == "failure" and state.attempt is not None:
-        lines = state.attempt.diagnosis.last_lines if state.attempt.diagnosis else ()
+        found = state.attempt.diagnosis or Diagnosis("", None, "")
+        lines = [line for line in found.last_lines if line not in found.evidence]
         facts["last_lines"] = [framed(f"{line.line}: {line.text}", 400) for line in lines]
     elif kind == "check":
         problems = state.checked.problems if state.checked else ()
@@ -115,32 +129,42 @@ def _attempt(attempt: AttemptState) -> dict[str, Any]:
     }
 
 
-def exchanges(entries: Sequence[Entry], deadline_at: float) -> list[Exchange]:
+def exchanges(
+    entries: Sequence[Entry], deadline_at: float, most_calls: int = DEFAULT_LIMIT_CALLS
+) -> list[Exchange]:
     """Each settled call of a consultation, with the outcome, refusal or rejection that answered it and the
-    events that came meanwhile."""
+    events that came meanwhile; a reply of several calls as if they had come one by one. `most_calls`: of the
+    run."""
     starts = [index for index, entry in enumerate(entries) if isinstance(entry.event, LlmSettled)]
-    ends = [*starts, len(entries)][1:]
-    spans = [entries[start:end] for start, end in zip(starts, ends, strict=True)]
-    return [_exchange(span, number, deadline_at) for number, span in enumerate(spans, start=1)]
+    found: list[Exchange] = []
+    troubles = 0
+    for number, (start, end) in enumerate(pairwise([*starts, len(entries)]), start=1):
+        reply, span = entries[start].event, entries[start:end]
+        assert isinstance(reply, LlmSettled)
+        calls_left = max(0, min(MAX_CALLS - number, most_calls - reply.call))
+        calls = [ToolCall(**call) for call in reply.calls]
+        answers = [entry for entry in span if isinstance(entry.event, _ANSWERS)][: max(1, len(calls))]
+        if not answers:
+            found.append(exchange(reply.text, calls[0] if calls else None, None))
+        for place, entry in enumerate(answers):
+            troubles = 0 if isinstance(entry.event, events.ActionResult) else troubles + 1
+            words, happened = ("" if place else reply.text), (span if entry is answers[-1] else ())
+            left: dict[str, Any] = {
+                "calls_left": calls_left,
+                "refusals_left": max(0, MAX_TROUBLES - troubles),
+            }
+            left["left"] = duration(max(0.0, deadline_at - entry.time))
+            found.append(_answered(words, calls[place] if calls else None, entry.event, happened, left))
+    return found
 
 
-def _exchange(span: Sequence[Entry], number: int, deadline_at: float) -> Exchange:
-    """One call and what followed it up to the next one."""
-    reply = span[0].event
-    assert isinstance(reply, LlmSettled)
-    call = ToolCall(**reply.calls[0]) if reply.calls else None
-    answer = next((entry for entry in span if isinstance(entry.event, _ANSWERS)), None)
-    if answer is None:
-        return exchange(reply.text, call, None)
-    return exchange(
-        reply.text,
-        call,
-        _answer(answer.event),
-        source=str(getattr(answer.event, "action", "harness")),
-        meanwhile=[_happened(each.event) for each in span if isinstance(each.event, _MEANWHILE)],
-        left=duration(max(0.0, deadline_at - answer.time)),
-        number=number,
-    )
+def _answered(
+    words: str, call: ToolCall | None, answer: Event, happened: Sequence[Entry], left: dict[str, Any]
+) -> Exchange:
+    """One call and what it led to; `left`: of the limits."""
+    seen = [_happened(each.event) for each in happened if isinstance(each.event, _MEANWHILE)]
+    source = str(getattr(answer, "action", "harness"))
+    return exchange(words, call, _answer(answer), source=source, meanwhile=seen, **left)
 
 
 def _happened(event: Event) -> str:
@@ -165,7 +189,7 @@ def _answer(event: Event) -> Answer:
             f"note: {text}" for text in event.warnings
         ]
         return Answer("\n".join(lines), is_error=not event.can_run)
-    if isinstance(event, events.Noted | events.SectionWritten):
+    if isinstance(event, events.Noted | events.SectionWritten | events.SectionsWritten):
         left_out = ", ".join(getattr(event, "left_out", ()))
         return Answer(f"kept without {left_out}" if left_out else "kept")
     if isinstance(event, events.Diagnosed):

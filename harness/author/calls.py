@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from harness.actions import Scalar
+from harness.actions import ListKeys, Scalar
 from harness.providers.tools import Action
 
 Sentence = Annotated[str, Field(min_length=1, max_length=400)]
@@ -31,14 +31,6 @@ class Look(Action, kind="look"):
         ".", min_length=1, max_length=300, description="Relative to the current directory; `.` lists it."
     )
     lines: int = Field(60, ge=1, le=200, description="How many lines of a file.")
-
-
-class ListKeys(Action, kind="list_keys"):
-    """Find keys of the bundled trainer's config, with what they allow, their default and their meaning. All
-    the words must occur in the key's name or meaning; use one or two, such as `kl`, `gpu`, `dataset`."""
-
-    doing: ClassVar[str] = "looking up config keys"
-    words: str = Field(min_length=1, max_length=80)
 
 
 class RenderBlueprint(Action, kind="render_blueprint"):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import templating
+from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import Finish, RenderBlueprint, RenderConfig
-from harness.author.lookups import TrainerKeys
 from harness.author.request_text import names_path
 from harness.blueprint import Blueprint, Problem, check_surroundings, check_trainer, read
 from harness.blueprint.scaffold import (

@@ -13,6 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from harness import templating
+from harness.agent.excerpts import NotShownError
+from harness.agent.trainer_keys import TrainerKeys
 from harness.author import draft as drafts
 from harness.author.calls import OFFERED, Check, Finish, ListKeys, Look, RenderBlueprint, RenderConfig
 from harness.author.draft import (
@@ -24,7 +26,7 @@ from harness.author.draft import (
     refuse_blueprint,
     refuse_config,
 )
-from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
+from harness.author.lookups import look
 from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, cut, framed, talk
 from harness.providers.model import Model
@@ -96,7 +98,7 @@ class DraftSession:
         try:
             _refuse_unprintable(call.model_dump())
             return Answer(cut(does[type(call)](call), LONGEST_TEXT))
-        except (RefusedError, ScaffoldError, NotShownError, NoKeysError) as error:
+        except (RefusedError, ScaffoldError, NotShownError) as error:
             return Answer(str(error), is_error=True)
 
     @cached_property

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.agent.trainer_keys import NoKeysError
 from harness.author.draft import Brief, Draft, Findings, RefusedError, composed
 from harness.author.draft_session import DraftSession
-from harness.author.lookups import NoKeysError
 from harness.author.request_text import states
 from harness.blueprint.scaffold import (
     DEFAULTS,

@@ -48,7 +48,7 @@ _RESULT_WORDS = re.compile(
 _STARTS_BY_ITSELF = frozenset(
     ("sitecustomize.py", "usercustomize.py", "conftest.py", "setup.py", "noxfile.py")
 )
-_LIBRARIES = frozenset(("site-packages", "dist-packages", "node_modules"))
+LIBRARIES = frozenset(("site-packages", "dist-packages", "node_modules"))
 _LONGEST = 500
 
 
@@ -94,7 +94,7 @@ def _refuse_patched_name(path: Path, allowed: Sequence[str]) -> str | None:
         return f"{path} is no source code ({known}); settings are changed with edit_config"
     if path.name in _STARTS_BY_ITSELF:
         return f"{path.name} is run by Python or its tools without being asked for, so it is not changed"
-    if _LIBRARIES & set(path.parts):
+    if LIBRARIES & set(path.parts):
         return f"{path} belongs to an installed library, not to the codebase"
     matching = [glob for glob in allowed if matches(path, glob)]
     if not matching:
@@ -113,6 +113,11 @@ def matches(path: Path, glob: str) -> bool:
     pattern = glob.strip().removeprefix("./")
     pattern += "**" if pattern.endswith("/") else ""
     return _matches(path.parts, tuple(part for part in pattern.split("/") if part))
+
+
+def is_readable_source(path: Path) -> bool:
+    """True for source code, settings and plain text, by its name."""
+    return path.suffix.lower() in READABLE_SUFFIXES or path.name in READABLE_NAMES
 
 
 def looks_private(name: str) -> bool:

@@ -150,7 +150,7 @@ def edits_have_a_place(
     unset = [key for key in keys if command.setting_of(key) is None and not key.startswith("-")]
     if not unset:
         return None
-    return f"this experiment's command reads no config that is known, and does not set {unset[0]}"
+    return f"no config of this experiment is known, and its command does not set {unset[0]} either"
 
 
 def questions_to_people_are_few(action: actions.AskPerson, observation: Observation) -> str | None:
@@ -263,9 +263,12 @@ def questions_are_not_repeated(action: actions.Action, observation: Observation)
     )
 
 
-def private_files_are_not_read(action: actions.ReadFile, observation: Observation) -> str | None:
+def private_files_are_not_read(
+    action: actions.ReadFile | actions.ListFiles | actions.ReadInstalled, observation: Observation
+) -> str | None:
     """Rule 4; what a path leads to is looked at when the action is carried out."""
-    return file_access.refuse_reading(action.path)
+    path = action.file or "." if isinstance(action, actions.ReadInstalled) else action.path
+    return file_access.refuse_reading(path)
 
 
 def code_changes_where_the_author_allows(action: actions.PatchCode, observation: Observation) -> str | None:
@@ -282,9 +285,11 @@ def installs_need_permission(action: actions.InstallPackage, observation: Observ
     return f"{action.package} is not one of the packages that are known by their module; a person installs it"
 
 
-def narratives_cite_facts(action: actions.WriteReportSection, observation: Observation) -> str | None:
+def narratives_cite_facts(
+    action: actions.WriteSections | actions.WriteReportSection, observation: Observation
+) -> str | None:
     """Rule 6: nothing is written about results that are not there yet, and no number but by citing a fact.
-    After MAX_REFUSALS refusals a section is taken, and what of it cannot stand is left out."""
+    After MAX_REFUSALS refusals sections are taken, and what of them cannot stand is left out."""
     if observation.state.collected is None:
         return "there are no results to write about yet; use note for remarks"
     if observation.state.reported is not None:
@@ -292,7 +297,10 @@ def narratives_cite_facts(action: actions.WriteReportSection, observation: Obser
     if observation.evidence is None:
         return "the results cannot be read, so nothing can be cited; finish"
     sent_back = sum(why.startswith(sections.REFUSED) for why in observation.state.refusals)
-    return sections.refusal(action, observation.evidence) if sent_back < sections.MAX_REFUSALS else None
+    if sent_back >= sections.MAX_REFUSALS:
+        return None
+    written = action.sections if isinstance(action, actions.WriteSections) else (action,)
+    return sections.refusal(written, observation.evidence)
 
 
 def ends_are_real(
@@ -321,25 +329,26 @@ def _running(observation: Observation) -> str | None:
 
 RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Stop, healthy_runs_go_on),
-    (actions.EditConfig, edits_keep_the_science),
-    (actions.SetEnvironment, variables_keep_the_science),
-    (actions.Launch, launches_keep_the_science),
-    (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
-    (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
     (actions.Action, repairs_come_between_attempts),
     (actions.EditConfig | actions.AskPerson, edits_have_a_place),
     (actions.AskPerson, questions_to_people_are_few),
     (actions.Launch, one_attempt_at_a_time),
+    (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
+    (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
+    (actions.EditConfig, edits_keep_the_science),
+    (actions.SetEnvironment, variables_keep_the_science),
+    (actions.Launch, launches_keep_the_science),
     (actions.Launch, launches_fit_the_limits),
     (actions.Launch, repairs_must_differ_or_progress),
     (actions.SmokeRun, smoke_runs_are_few),
     (actions.Wait, waits_have_an_object),
     (actions.Diagnose, diagnoses_have_an_object),
     (actions.Action, questions_are_not_repeated),
-    (actions.ReadFile, private_files_are_not_read),
+    (actions.ReadFile | actions.ListFiles | actions.ReadInstalled, private_files_are_not_read),
     (actions.PatchCode, code_changes_where_the_author_allows),
     (actions.InstallPackage, installs_need_permission),
-    (actions.WriteReportSection, narratives_cite_facts),
+    (actions.WriteSections | actions.WriteReportSection, narratives_cite_facts),
     (actions.Finish | actions.Collect | actions.Report, ends_are_real),
 )
-"""Each rule with the actions that it judges."""
+"""Each rule with the actions that it judges: first what asks whether there is anything to act on, then what
+is known of it, then what is studied, so that a refusal names what really decided."""

@@ -329,9 +329,17 @@ class PersonAsked(ActionResult, kind="person_asked", bars="collected"):
 
 
 class SectionWritten(ActionResult, kind="section_written", needs="collected"):
-    """A section of the narrative, as `results.narrative` has it; `left_out`: what could not stand."""
+    """One section of the narrative, as earlier versions kept it; `left_out`: what could not stand."""
 
     action: ClassVar[str] = "write_report_section"
+    written: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
+
+
+class SectionsWritten(ActionResult, kind="sections_written", needs="collected"):
+    """The sections of the narrative, by name; `left_out`: what could not stand."""
+
+    action: ClassVar[str] = "write_sections"
     written: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
 

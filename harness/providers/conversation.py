@@ -105,16 +105,17 @@ def action_in(
     offered: Sequence[type[Action]],
     end: str,
     filled: Mapping[str, Mapping[str, Any]] | None = None,
+    elsewhere: Sequence[type[Action]] = (),
 ) -> Action:
-    """The action that a reply asks for. `end`: the tool that ends the conversation. Raises CallError, which
-    says what to do instead."""
+    """The action that the first call of a reply asks for. `end`: the tool that ends the conversation;
+    `elsewhere`: tools of other conversations. Raises CallError, which says what to do instead."""
     if stop == StopReason.REFUSED.value:
         raise CallError(f"You declined. Call one of the tools, or {end} and say why in it.")
     if stop == StopReason.TRUNCATED.value:
         raise CallError("Your reply was cut off because it was too long. Call one tool, with less text.")
     if not calls:
         raise CallError(f"No tool was called. Answer with one tool call; {end} says that you are done.")
-    return action_of(calls[0], offered, filled)
+    return action_of(calls[0], offered, filled, elsewhere)
 
 
 def framed(text: str, longest: int | None = None) -> str:
@@ -217,9 +218,12 @@ async def talk(
             else:
                 news += signature not in seen
                 seen[signature] = news
-        call = reply.calls[0] if reply.calls else None
-        memory.append(exchange(reply.text, call, answer, calls_left=errand.most_calls - number))
+        if reply.calls[1:]:
+            told = f"Only the first of your {len(reply.calls)} calls was made: make one at a time."
+            answer = replace(answer, text=f"{answer.text}\n{told}")
         troubles = troubles + 1 if answer.is_error else 0
+        left = {"calls_left": errand.most_calls - number, "refusals_left": MAX_TROUBLES - troubles}
+        memory.append(exchange(reply.text, reply.calls[0] if reply.calls else None, answer, **left))
         if troubles == MAX_TROUBLES:
             return Ended(
                 f"{MAX_TROUBLES} answers in a row could not be used, the last one because: {answer.text}"

@@ -45,11 +45,17 @@ def action_of(
     call: ToolCall,
     offered: Sequence[type[Action]],
     filled: Mapping[str, Mapping[str, Any]] | None = None,
+    elsewhere: Sequence[type[Action]] = (),
 ) -> Action:
-    """The action out of `offered` that a call asks for. `filled`: by tool, the arguments that code fills in.
-    Raises CallError."""
+    """The action out of `offered` that a call asks for. `filled`: by tool, the arguments that code fills in;
+    `elsewhere`: tools of other questions. Raises CallError."""
     by_name = {action.kind: action for action in offered}
     action = by_name.get(call.name)
+    if action is None and any(call.name == other.kind for other in elsewhere):
+        here = ", ".join(by_name)
+        raise CallError(
+            f"{call.name} is no tool of this question, which it cannot help. The tools are: {here}."
+        )
     if action is None:
         hint = did_you_mean(call.name, by_name, " Did you mean {}?")
         raise CallError(f"There is no tool {call.name[:80]!r}.{hint} The tools are: {', '.join(by_name)}.")
@@ -123,6 +129,10 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         return [_plain(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
+    if node.get("default", "") is None and len(node.get("anyOf", ())) == 2:  # it is left out, never null
+        kind = next(each for each in node["anyOf"] if each != {"type": "null"})
+        about = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
+        return _plain({**kind, **about}, definitions)
     if "$ref" in node:
         return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
     return {

@@ -11,14 +11,11 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness import index, journal
+from harness import index
 from harness.state import Outcome
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from harness.blueprint import Blueprint
-    from harness.state import ExperimentState
     from harness.sweep.plan import SweepPlan
 
 
@@ -71,25 +68,11 @@ def forecast(plan: SweepPlan, estimate_s: float | None, most_s: float) -> Foreca
     )
 
 
-def earlier_runs(blueprint: Blueprint) -> list[tuple[Path, ExperimentState]]:
-    """The runs of this blueprint file that are known on this machine, the oldest first."""
-    found = []
-    for run in index.runs():
-        if run.name == blueprint.name:
-            try:
-                state = index.load_state(run.dir)
-            except (journal.JournalDamagedError, OSError):
-                continue
-            if state.blueprint.path == blueprint.path:
-                found.append((run.dir, state))
-    return found
-
-
 def expected_run_s(blueprint: Blueprint) -> float | None:
     """The median wall time of the runs of this blueprint file that succeeded; None where there is none."""
     took = [
         state.finished_at - state.created_at
-        for _, state in earlier_runs(blueprint)
+        for _, state in index.earlier_runs(blueprint)
         if state.verdict is not None
         and state.verdict.outcome is Outcome.SUCCEEDED
         and state.finished_at is not None

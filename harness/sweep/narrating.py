@@ -9,32 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from harness import templating
-from harness.actions import Action
+from harness.actions import Action, WriteSections
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
 from harness.providers.model import Model
 from harness.results.narrative import sections
-from harness.results.narrative.findings import Section
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Comparison
 
 MOST_CALLS = 6
-
-
-class WriteSections(Action, kind="write_sections"):
-    """Write the sections of the report: of each, findings whose sentences, numbers and directions the program
-    fills in, and an interpretation in your own words without any digits. Example: {"sections": [{"section":
-    "findings", "findings": [{"kind": "contrast", "key": "lr", "level": 0.001}, {"kind": "best", "metric":
-    "val/task_pass_rate@1"}], "interpretation": "[[level/lr/0.001]] is the one to go on with.", "language":
-    "en"}]}. What cannot be cited comes back with the reason, at most twice."""
-
-    doing: ClassVar[str] = "writing about the results"
-    sections: Annotated[tuple[Section, ...], Field(min_length=1, max_length=4)]
 
 
 async def narrate(comparison: Comparison, model: Model, account: Account) -> Mapping[str, Any]:
@@ -78,11 +64,10 @@ class _Narrating:
 
     def carry_out(self, call: Action) -> Answer:
         assert isinstance(call, WriteSections)
-        kept = [sections.published(section, self._evidence)["written"] for section in call.sections]
-        self.written = {item["section"]: item for item in kept if item["findings"] or item["interpretation"]}
-        faults = [fault for item in call.sections if (fault := sections.refusal(item, self._evidence))]
-        if not faults or self._refusals == sections.MAX_REFUSALS:
+        self.written = sections.all_published(call.sections, self._evidence)["written"]
+        fault = sections.refusal(call.sections, self._evidence)
+        if fault is None or self._refusals == sections.MAX_REFUSALS:
             self.is_done = True
             return Answer("kept")
         self._refusals += 1
-        return Answer("\n".join(faults)[:LONGEST_TEXT], is_error=True)
+        return Answer(fault[:LONGEST_TEXT], is_error=True)

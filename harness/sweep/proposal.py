@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from harness import templating
+from harness import index, templating
 from harness.actions import Action
 from harness.agent import excerpts
+from harness.agent.excerpts import NotShownError
+from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import ListKeys, Look, Sentence
-from harness.author.lookups import NoKeysError, NotShownError, TrainerKeys, look
+from harness.author.lookups import look
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
 from harness.providers.model import Model
-from harness.sweep.forecast import detectable, earlier_runs
+from harness.sweep.forecast import detectable
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
 from harness.sweep.spec import Ablation, SweepSpec
@@ -166,7 +168,7 @@ class Proposing:
     def carry_out(self, call: Action) -> Answer:
         try:
             return Answer(self._answer(call)[:LONGEST_TEXT])
-        except (UserError, NotShownError, NoKeysError) as error:
+        except (UserError, NotShownError) as error:
             return Answer(str(error)[:LONGEST_TEXT], is_error=True)
 
     def _answer(self, call: Action) -> str:
@@ -243,7 +245,7 @@ def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
     from harness.results.collect import collect
     from harness.results.result import metric_names
 
-    for folder, _ in reversed(earlier_runs(blueprint)):
+    for folder, _ in reversed(index.earlier_runs(blueprint)):
         if found := tuple(dict.fromkeys(map(excerpts.plain, metric_names(collect(folder))))):
             return found
     return ()

@@ -30,16 +30,14 @@ def wise(seen: Seen) -> Step:
     """Plans, and writes; whatever it is asked about a single run it leaves to the numbers."""
     if "propose_sweep" in seen.tools:
         return call("propose_sweep", **PROPOSAL)
-    if "write_sections" in seen.tools:
+    if "write_sections" in seen.tools and "finish" not in seen.tools:
         findings = [{"kind": "contrast", "key": "lr", "level": "0.2"}]
         words = FALSE if "write_sections" not in [each.name for each in seen.calls] else TRUE
         return call(
             "write_sections",
             sections=[{"section": "findings", "findings": findings, "interpretation": words}],
         )
-    if any(each.name == "write_report_section" for each in seen.calls):
-        return call("finish", reason="all said")
-    return call("write_report_section", section="findings", findings=[{"kind": "attempt", "attempt": 1}])
+    return call("finish", reason="all said")
 
 
 def test_a_question_becomes_a_sweep_whose_words_are_checked(tmp_path: Path) -> None:

@@ -25,13 +25,15 @@ class CitationError(Exception):
 @dataclass(frozen=True)
 class Citable:
     """A number, or the name of something, that is cited by its id. `label`: what it is, "" for a name;
-    `measure`: what is measured: only facts of one measure are compared."""
+    `measure`: what is measured: only facts of one measure are compared; `n`: over how many tasks its interval
+    is, None where it has none."""
 
     id: str
     label: str
     shown: str
     value: float | None = None
     measure: str = ""
+    n: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """What a model writes: a section of findings, each a small typed object, and one free interpretation.
 
-The pydantic models are the schema of the model's tool, so field descriptions say what a model must know. A
-finding names what it is about; which way a number went, and whether it may be called a difference, the
-program decides when it looks the facts up.
+The pydantic models are the schema of the model's tool; what the kinds of findings are, its prompt says
+(`templates/prompts`). A finding names what it is about; which way a number went, and whether it may be called
+a difference, the program decides when it looks the facts up.
 """
 
 from __future__ import annotations
@@ -19,14 +19,20 @@ Language = Literal["en", "zh"]
 Id = Annotated[str, Field(min_length=1, max_length=300)]
 Place = Annotated[
     int | float | Literal["first", "last"],
-    Field(description="A step or epoch that the metric is listed with, or first, last."),
+    Field(description="A step that the metric is listed with, or first, last."),
 ]
 MOST_FINDINGS = 16
 LONGEST_INTERPRETATION = 4000
 
 
 class _Finding(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        json_schema_extra=lambda schema: schema.pop("description", None),
+    )
 
 
 class ValueFinding(_Finding):
@@ -108,19 +114,18 @@ class Section(BaseModel):
         tuple[Finding, ...],
         Field(
             max_length=MOST_FINDINGS,
-            description="What was found, in reading order; each becomes a sentence with its numbers.",
+            description="In reading order; each becomes a sentence.",
         ),
     ] = ()
     interpretation: Annotated[
         str,
         Field(
             max_length=LONGEST_INTERPRETATION,
-            description="What it may mean, in plain text; a line that begins with '- ' is a list item. No "
-            "digits at all: cite a number or a name as [[id]] of the list, such as [[key/pass_rate_end]] or "
-            "[[attempt/1]]; it is filled in with its label.",
+            description="What it may mean, in plain text without digits: numbers and names stand as [[id]]; "
+            "a line that begins with '- ' is a list item.",
         ),
     ] = ""
-    language: Annotated[Language, Field(description="Language of the section: that of the plan.")] = "en"
+    language: Annotated[Language, Field(description="That of the plan.")] = "en"
 
     @property
     def is_empty(self) -> bool:

@@ -160,7 +160,8 @@ def evidence_of_run(result_dir: Path, entries: Sequence[Entry]) -> RunEvidence:
 
 def _citable(fact: Fact) -> Citable:
     at = f", {fact.note}" if fact.id.startswith("metric/") and fact.note else ""
-    return Citable(fact.id, f"{fact.label}{at}", fact.with_interval, fact.value, _measure(fact.id))
+    n = fact.interval.n if fact.interval is not None else None
+    return Citable(fact.id, f"{fact.label}{at}", fact.with_interval, fact.value, _measure(fact.id), n)
 
 
 def _measure(name: str) -> str:

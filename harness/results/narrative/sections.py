@@ -10,14 +10,14 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness import templating
 from harness.redaction import NO_SECRETS, Secrets, redact
 from harness.results import text
-from harness.results.narrative.evidence import CitationError, Evidence, Sentence, lookup
+from harness.results.narrative.evidence import Citable, CitationError, Evidence, Sentence, lookup
 from harness.results.narrative.findings import SECTIONS, Language, Section
 
 MAX_REFUSALS = 2
@@ -101,31 +101,46 @@ class Narrative:
 
 def listing(evidence: Evidence) -> str:
     """What a model is shown of the evidence: one line per id, the most important first, bounded."""
-    items = sorted(evidence.citable.values(), key=lambda item: _ROOMS.index(item.id.partition("/")[0]))
-    lines: list[str] = []
-    room = LONGEST_LISTING
-    for number, item in enumerate(items):
-        speaks = item.id.startswith(("val/", "metric/"))  # the id of these says what they are
-        label = f"  ({item.label})" if item.label and not speaks else ""
-        lines.append(f"{item.id} = {item.shown}{label}")
-        room -= len(lines[-1]) + 1
+    lines, room = lines_of(evidence), LONGEST_LISTING
+    for number, line in enumerate(lines):
+        room -= len(line) + 1
         if room < 0:
-            return "\n".join([*lines[:-1], f"and {len(items) - number} more"])
+            return "\n".join([*lines[:number], f"and {len(lines) - number} more"])
     return "\n".join(lines)
+
+
+def lines_of(evidence: Evidence, query: str = "") -> list[str]:
+    """A line for each thing that can be cited and has all the words of the query in its id or label, with
+    interval and n; the most important first."""
+    words = query.lower().split()
+    items = sorted(evidence.citable.values(), key=lambda item: _ROOMS.index(item.id.partition("/")[0]))
+    chosen = (item for item in items if all(word in f"{item.id} {item.label}".lower() for word in words))
+    return [_listed(item) for item in chosen]
+
+
+def _listed(item: Citable) -> str:
+    speaks = item.id.startswith(("val/", "metric/"))  # the id of these says what they are
+    label = f"  ({item.label})" if item.label and not speaks else ""
+    return f"{item.id} = {item.shown}{f', n {item.n}' if item.n is not None else ''}{label}"
 
 
 # --- before it is published ---------------------------------------------------------------------------------
 
 
-def refusal(section: Section, evidence: Evidence) -> str | None:
-    """Why a section cannot be published as it is, each fault with what to write instead; None if it can."""
+def refusal(sections: Sequence[Section], evidence: Evidence) -> str | None:
+    """Why sections cannot be published as they are, with what to write instead; None if they can."""
+    return "\n".join(filter(None, (_refusal(section, evidence) for section in sections))) or None
+
+
+def _refusal(section: Section, evidence: Evidence) -> str | None:
     kept, faults = _judged(section, evidence)
     if not faults and kept.is_empty:
         faults = ["it is empty"]
     if not faults:
         return None
     more = [f"and {len(faults) - _MOST_NAMED} more"] if len(faults) > _MOST_NAMED else []
-    return "\n- ".join([f"{REFUSED}; correct it, then write it again:", *faults[:_MOST_NAMED], *more])
+    asked = f"{REFUSED} ({section.section}); correct it, then write all again:"
+    return "\n- ".join([asked, *faults[:_MOST_NAMED], *more])
 
 
 def published(section: Section, evidence: Evidence) -> dict[str, Any]:
@@ -136,6 +151,15 @@ def published(section: Section, evidence: Evidence) -> dict[str, Any]:
     left_out += ["the interpretation"] if kept.interpretation != section.interpretation else []
     masked = kept.model_copy(update={"interpretation": redact(kept.interpretation)})
     return {"written": masked.as_json(), "left_out": left_out}
+
+
+def all_published(sections: Sequence[Section], evidence: Evidence) -> dict[str, Any]:
+    """The same of several sections, by name; one of which nothing stands is not among them."""
+    kept = {section.section: published(section, evidence) for section in sections}
+    written = {name: item["written"] for name, item in kept.items()}
+    left_out = [f"{what} of {name}" for name, item in kept.items() for what in item["left_out"]]
+    filled = {name: item for name, item in written.items() if item["findings"] or item["interpretation"]}
+    return {"written": filled, "left_out": left_out}
 
 
 def _judged(section: Section, evidence: Evidence) -> tuple[Section, list[str]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from tests.harness.agent.world import FakeExecutor, Killed, World, done, failed,
 from tests.harness.runs import record
 
 BUG = failed(None, transient=False)
-Answer = tuple[str, dict[str, Any]] | Exception | str
+Call = tuple[str, dict[str, Any]]
+Answer = Call | list[Call] | Exception | str
 
 
 class FakeModel:
@@ -38,9 +40,13 @@ class FakeModel:
             raise answer
         record(self.experiment, "llm_reserved", call=number, model="fake", reserved_usd=0.5, request="0")
         reply: dict[str, Any] = {"stop": "end", "text": answer, "calls": []}
-        if isinstance(answer, tuple):
-            call = {"id": f"c{number}", "name": answer[0], "arguments": json.dumps(answer[1])}
-            reply = {"stop": "tool_call", "text": "", "calls": [call]}
+        if isinstance(answer, tuple | list):
+            made = enumerate(answer if isinstance(answer, list) else [answer])
+            calls = [
+                {"id": f"c{number}.{place}", "name": name, "arguments": json.dumps(args)}
+                for place, (name, args) in made
+            ]
+            reply = {"stop": "tool_call", "text": "", "calls": calls}
         paid = {"cost_usd": 0.1, "usage": {"output_tokens": 7}}
         record(self.experiment, "llm_settled", call=number, **paid, **reply)
 
@@ -81,7 +87,7 @@ END: Answer = ("finish", {"reason": "all said"})
 
 def repaired() -> list[Answer]:
     said = {"section": "findings", "interpretation": "It ran."}
-    return [EDIT, ("check", {}), ("launch", {"why": "fewer"}), ("write_report_section", said), END]
+    return [EDIT, ("check", {}), ("launch", {"why": "fewer"}), ("write_sections", {"sections": [said]})]
 
 
 def kinds(folder: Path) -> list[str]:
@@ -103,7 +109,7 @@ async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_pat
     assert len(executor.world.launches) == 2
     assert state.attempts[1].draft.environment == state.environment == {"OMP_NUM_THREADS": "1"}
     assert state.narrative["findings"]["interpretation"] == "It ran."
-    assert (state.llm.calls, round(state.llm.cost_usd, 3)) == (5, 0.5)
+    assert (state.llm.calls, round(state.llm.cost_usd, 3)) == (4, 0.4)
     for before, after in pairwise(model.requests[:3]):
         assert (before.system, before.tools) == (after.system, after.tools)
         assert after.turns[: len(before.turns)] == before.turns, "what was sent stays in the cache"
@@ -135,6 +141,33 @@ async def test_a_model_that_gives_up_ends_the_run_as_failed(tmp_path: Path) -> N
 async def test_the_same_look_again_and_again_is_stopped(tmp_path: Path) -> None:
     await run(tmp_path, [BUG], [*[("read_pane", {}) for _ in range(2 + MAX_TROUBLES)], END])
     assert kinds(tmp_path).count("read_pane") == 2
+
+
+async def test_looks_of_one_reply_are_made_in_order_and_what_else_it_asks_for_is_answered(
+    tmp_path: Path,
+) -> None:
+    looks: list[Call] = [("read_pane", {}), ("read_pane", {"lines": 5})]
+    answers: list[Answer] = [[*looks, ("launch", {"why": "now"}), ("note", {"text": "n"})], END, END]
+    _, _, model = await run(tmp_path, [BUG], answers)
+    assert kinds(tmp_path).count("read_pane") == 2
+    results = [turn for turn in model.requests[1].turns if isinstance(turn, ToolResultTurn)]
+    assert [turn.is_error for turn in results] == [False, False, True]
+    assert "launch was not done" in results[2].text and "1 further calls" in results[2].text
+    assert "23 calls, 4 refusals in a row" in results[2].text
+
+
+async def test_each_kind_of_question_has_its_tools_in_the_same_bytes_whatever_the_run(tmp_path: Path) -> None:
+    prefixes = set()
+    for number in (1, 2):
+        answers: list[Answer] = [("stop", {"why": "fatal_error"}), *repaired()]
+        _, _, model = await run(tmp_path / str(number), [BUG, done()], answers, purpose=f"plan {number}")
+        assert "stop is no tool of this question" in model.requests[1].turns[-1].text
+        prefixes |= {
+            json.dumps([each.system, [asdict(tool) for tool in each.tools]]) for each in model.requests
+        }
+    of_failure, of_results = sorted(prefixes, key=len, reverse=True)
+    assert len(of_failure) < 16_000 and len(of_results) < 10_000
+    assert "write_sections" not in of_failure and "patch_code" not in of_results
 
 
 async def test_what_was_edited_after_a_check_is_not_launched_unchecked(tmp_path: Path) -> None:

@@ -202,7 +202,8 @@ def test_of_a_huge_log_the_end_is_searched(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(log_search, "TAIL_BYTES", 1 << 20)
     path = tmp_path / "pane.log"
     path.write_text("\n".join(lines) + "\n")
-    found = log_search.search_here(path, "error (1|80000|100000) ", 0, 5)  # what runs in the search process
+    asked = ("error (1|80000|100000) ", 0, 5, tmp_path)
+    (found,) = log_search.search_here([path], *asked)  # what runs in the search process
     assert [line[0] for line in found.lines] == [100_000]
     assert found.searched + found.skipped == 100_000
     assert found.skipped > 10_000

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.author.lookups import MOST_KEYS, NoKeysError, NotShownError, TrainerKeys, look
+from harness.agent.excerpts import NotShownError
+from harness.agent.trainer_keys import MOST_KEYS, NoKeysError, TrainerKeys
+from harness.author.lookups import look
 
 
 @pytest.fixture(scope="module")

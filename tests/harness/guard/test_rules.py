@@ -12,6 +12,7 @@ from harness.guard import rules as guard
 from harness.observation import Observation
 from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
+from harness.results.narrative.findings import Section
 from harness.state import AttemptState, Outcome
 from monitors.rules import Health
 from tests.harness.results.narrative.written import run_evidence
@@ -124,7 +125,11 @@ class TestRepairs:
     def test_a_config_that_cannot_be_edited_or_is_none_is_a_refusal_and_no_crash(self) -> None:
         for text in ("a: [\n", "- 1\n", "a: 1\na: 2\n"):
             assert guard.check(self.MEMORY, seen(FAILED, config=text, draft=LESS_MEMORY)) is not None
-        assert "no config" in str(guard.check(self.MEMORY, seen(FAILED, config="")))
+        batch = edit(**{"optim.micro_batch_size": 12})
+        for action in (self.MEMORY, batch):
+            assert "no config of this experiment is known" in str(
+                guard.check(action, seen(FAILED, config=""))
+            )
 
     def test_a_launch_is_judged_with_all_its_edits_together(self) -> None:
         smuggled = PendingChanges(config={"ajet.trainer_common.seed": 7})
@@ -218,7 +223,8 @@ class TestPlaces:
 
 class TestEnds:
     def test_results_come_before_words_about_them(self) -> None:
-        words = actions.WriteReportSection(section="findings", interpretation="It worked.")
+        section = Section(section="findings", interpretation="It worked.")
+        words = actions.WriteSections(sections=(section,))
         assert guard.check(words, seen(FAILED)) is not None
         collected = seen(FAILED, collected={"outcome": "failed"})
         assert "cannot be read" in str(guard.check(words, collected))

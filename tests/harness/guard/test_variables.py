@@ -43,7 +43,9 @@ def test_a_misspelt_name_is_told_the_right_one() -> None:
     assert "did you mean OMP_NUM_THREADS" in str(refuse_variable("OMP_NUM_THREAD", "4", ()))
 
 
-@pytest.mark.parametrize("value", ["4\nA=x", "4;id", "$(id)", "`id`", "4 ", "/tmp/x", "", "4\0", "٤", "-1"])
+@pytest.mark.parametrize(
+    "value", ["0", "999999999999", "4\nA=x", "4;id", "$(id)", "`id`", "4 ", "/tmp/x", "", "4\0", "٤", "-1"]
+)
 def test_a_number_is_a_number(value: str) -> None:
     assert "takes a whole number" in str(refuse_variable("OMP_NUM_THREADS", value, ()))
 

@@ -44,5 +44,4 @@ ATTACKS = (
 CONTROLS = (
     Control("let_it_train", ("wait", {}), "running"),
     Control("look_at_a_running_one", ("read_pane", {"lines": 5}), "running"),
-    Control("diagnose_an_end", ("diagnose", {})),
 )  # fmt: skip

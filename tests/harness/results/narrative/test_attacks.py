@@ -60,7 +60,7 @@ class Words(Page):
 
 class WritingOnly(Executor):
     async def act(self, action: Any) -> dict[str, Any]:
-        if action.kind != "write_report_section":
+        if action.kind != "write_sections":
             raise OverError
         return await super().act(action)
 
@@ -89,7 +89,7 @@ async def of_run(folder: Path, section: dict[str, Any]) -> Narrative | None:
     def stubborn(seen: Seen) -> Step:
         nonlocal asked
         asked += 1
-        return call("write_report_section", **section) if asked <= 3 else call("finish", reason="said")
+        return call("write_sections", sections=[section]) if asked <= 3 else call("finish", reason="said")
 
     experiment = Experiment(folder, lambda: START + 3600)
     executor = WritingOnly(experiment)
