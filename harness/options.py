@@ -18,7 +18,8 @@ class RunOptions:
     `key_variable`: the variable with the model's key, which the training is not given; `pass_keys`: variables
     that it is given although they hold such keys. `allow_install`: a missing package may be installed into
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
-    corrected without a person's yes. `settings_dir`: where the run was started, and its harness.toml
+    corrected without a person's yes. `words`: a model is asked for words about the results; of the runs of a
+    sweep, none is. `settings_dir`: where the run was started, and its harness.toml
     is looked for.
     """
 
@@ -32,6 +33,7 @@ class RunOptions:
     pass_keys: tuple[str, ...] = ()
     allow_install: bool = False
     allow_code_changes: bool = False
+    words: bool = True
     settings_dir: str | None = None
 
     @property

@@ -12,6 +12,7 @@ from harness.cli import check, compare, control, diagnose, folders, look, new, r
 from harness.cli.console import OneMessage, use_utf8
 from harness.cli.lessons import lessons
 from harness.cli.metrics import metrics
+from harness.cli.narrate import narrate
 from harness.cli.new_run import WithCommand
 
 app = typer.Typer(
@@ -58,6 +59,7 @@ for command in (
     control.stop,
     control.approve,
     report.report,
+    narrate,
     folders.rm,
     verify.verify,
     look.replay,

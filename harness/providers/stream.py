@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from harness.providers.chat import (
+    NoAccessError,
     ProviderError,
     RejectedError,
     Reply,
@@ -167,7 +168,7 @@ class StreamedProvider:
             return parts.reply()
         if not parts.has_begun and "event-stream" not in content_type:
             what = f"answered with {content_type or 'nothing'} where a stream of events was expected"
-            raise RejectedError(self._text(what, "Does the address lead to a server of this protocol?"))
+            raise NoAccessError(self._text(what, "Does the address lead to a server of this protocol?"))
         raise self._cut_off("the stream ended early", parts.known_usage())
 
     async def close(self) -> None:
@@ -216,7 +217,7 @@ class StreamedProvider:
         headers = error.response.headers if isinstance(error, self.sdk.APIStatusError) else {}
         if 300 <= status < 400:
             what = f"answered {status}: it leads to {headers.get('location', 'another address')}"
-            return RejectedError(self._text(what, "Name that address instead"))
+            return NoAccessError(self._text(what, "Name that address instead"))
         words, code = _words(body, error.message)
         flat = f"{words} {body if isinstance(body, str) else json.dumps(body, default=str)}".lower()
         if status < 400:  # the error itself may name one
@@ -228,14 +229,15 @@ class StreamedProvider:
             what = self._text(what, "The request is longer than the model can read")
             return RequestTooLongError(what, usage)
         if _NO_CREDIT.search(flat) and is_client_error:
-            return RejectedError(self._text(what, _FIXES[402]), usage)
+            return NoAccessError(self._text(what, _FIXES[402]), usage)
         if status in _PASSING_STATUSES or status >= 500 or (status == 0 and not _REJECTED.search(flat)):
             wait = headers.get("retry-after", "")
             seconds = float(wait) if re.fullmatch(r"\d+(\.\d+)?", wait) else None
             return UnavailableError(self._text(what), usage, retry_after_s=seconds)
         own = "" if self._base_url else f"{self.name.upper()}_API_KEY, or the variable that "
         key = f"{own}`key_env` in the [llm] section of harness.toml names"
-        return RejectedError(self._text(what, _FIXES.get(status, "").format(key=key)), usage)
+        kind = NoAccessError if status in _FIXES else RejectedError
+        return kind(self._text(what, _FIXES.get(status, "").format(key=key)), usage)
 
 
 def _words(body: Any, message: str) -> tuple[str, str]:
