@@ -70,7 +70,7 @@ def draw_figures(
         elif is_expected and is_reinforcement(record):
             left_out.append(title)
     others = {one.key: one for one in foreign_metrics(record)}
-    if leading in record.series and leading != PASS_RATE:
+    if leading is not None and leading != PASS_RATE and leading in record.series:
         others[leading] = record.series[leading]
     foreign = [series for key, series in others.items() if key not in drawn and _is_course(series)]
     foreign.sort(key=lambda series: (series.key != leading, kind_of(series.key) is None))
