@@ -156,7 +156,8 @@ def create(
         index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
     except OSError as error:
         _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
-    return begin(blueprint, result_dir, options or RunOptions(), clock, experiment_id, text)
+    options = (options or RunOptions()).changed(words=index.sweep_of(result_dir) is None)
+    return begin(blueprint, result_dir, options, clock, experiment_id, text)
 
 
 def begin(

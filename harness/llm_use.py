@@ -19,10 +19,14 @@ from harness.journal.model_events import (
     Consulted,
     LlmReserved,
     LlmSettled,
+    ModelTried,
     ViewShrunk,
 )
 from harness.providers import cost
 from harness.providers.cost import Spending
+
+WORDS = "results:1"
+"""The topic of the question for words about the results."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class LlmUse:
     """Money and answers. `tokens` are sums by the names of `Usage`, `model` the one asked last.
 
     `answer` is the settled call, with those of its tool calls that have led to no action yet; `made`: how
-    many have. `closed` are the topics that are done with;
+    many have. `closed` are the topics that are done with, `unanswered` those that were closed for want of an
+    answer, and why; `was_tried`: see `ModelTried`;
     `gave_up` says why no launch may follow any more, "" while one may.
     """
 
@@ -84,6 +89,8 @@ class LlmUse:
     made: int = 0
     consultation: Consultation | None = None
     closed: frozenset[str] = frozenset()
+    unanswered: Mapping[str, str] = field(default_factory=dict)
+    was_tried: bool = False
     gave_up: str = ""
 
     @property
@@ -122,6 +129,10 @@ def after(use: LlmUse, entry: Entry) -> LlmUse:
         return replace(use, consultation=Consultation(event.topic, entry.seq), answer=None)
     if isinstance(event, Consulted):
         gave_up = event.why if event.gave_up else use.gave_up
-        closed = use.closed | {event.topic}
-        return replace(use, consultation=None, answer=None, closed=closed, gave_up=gave_up)
+        use = replace(use, consultation=None, answer=None, gave_up=gave_up)
+        if event.unanswered:
+            return replace(use, unanswered={**use.unanswered, event.topic: event.why})
+        return replace(use, closed=use.closed | {event.topic})
+    if isinstance(event, ModelTried):
+        return replace(use, was_tried=True)
     return use

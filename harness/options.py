@@ -20,9 +20,9 @@ class RunOptions:
     that it is given although they hold such keys. `allow_install`: a missing package may be installed into
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
     corrected without a person's yes. `answer_within_s`: how long a question to a person waits, None for
-    ANSWER_WITHIN_S, 0 where nobody is to be asked. `settings_dir`: where the run was started, and its
-    harness.toml is looked for. `sandbox`: whether code that a model changed runs in one: auto (where there
-    is one), required or off.
+    ANSWER_WITHIN_S, 0 where nobody is to be asked. `words`: a model is asked for words about the results; of
+    the runs of a sweep, none is. `settings_dir`: where the run was started, and its harness.toml is looked
+    for. `sandbox`: whether code that a model changed runs in one: auto (where there is one), required or off.
     """
 
     policy: str = "playbook"
@@ -36,6 +36,7 @@ class RunOptions:
     allow_install: bool = False
     allow_code_changes: bool = False
     answer_within_s: float | None = None
+    words: bool = True
     settings_dir: str | None = None
     sandbox: str = "auto"
 

@@ -144,6 +144,15 @@ class ExperimentState:
         found = self.attempt.diagnosis if self.attempt is not None else None
         return found.what_to_do if found is not None else ()
 
+    @property
+    def no_words(self) -> str:
+        """Why the model that was chosen has not written about the results; "" where it has, or was not to."""
+        is_wanted = self.options.policy == "llm" and self.options.words and not self.narrative
+        has_run = any(attempt.launched_at is not None for attempt in self.attempts)
+        if not is_wanted or not has_run or llm_use.WORDS in self.llm.closed:
+            return ""
+        return self.llm.unanswered.get(llm_use.WORDS, "it was not asked yet")
+
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
         """True if a person said no to this action before."""
         return action in self.denied or _barred(action, args) in self.denied
@@ -219,6 +228,14 @@ def _person_answered(state: ExperimentState, event: events.PersonAnswered, _: En
     return replace(state, draft=draft, checked=None, smoked=None, llm=replace(state.llm, gave_up=""))
 
 
+def _consulted(state: ExperimentState, event: model_events.Consulted, _: Entry) -> ExperimentState:
+    """Where it was about the results, the report is due once more, with the words or why there are none."""
+    state = replace(state, reported=None) if state.collected is not None else state
+    if not event.drops_draft:
+        return state
+    return replace(state, draft=state.draft.decided_by_a_person, checked=None, smoked=None)
+
+
 def _refused(state: ExperimentState, event: events.Refused, _: Entry) -> ExperimentState:
     unusable = state.unusable | {event.args.get("remedy", "")} - {""}
     return replace(state, asks="", refusals=(*state.refusals, event.why), unusable=unusable)
@@ -292,11 +309,7 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
         state, narrative={**state.narrative, **event.written}
     ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
-    model_events.Consulted: lambda state, event, _: (
-        replace(state, draft=state.draft.decided_by_a_person, checked=None, smoked=None)
-        if event.drops_draft
-        else state
-    ),
+    model_events.Consulted: _consulted,
     model_events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
     model_events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),
     events.Finish: lambda state, event, entry: replace(

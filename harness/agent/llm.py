@@ -30,19 +30,20 @@ from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
 from harness.agent.view import MAX_CALLS
 from harness.experiment import Experiment
-from harness.journal.model_events import CallRejected, Consult, Consulted, ViewShrunk
+from harness.journal.model_events import CallRejected, Consult, Consulted, ModelTried, ViewShrunk
 from harness.llm_use import Consultation
 from harness.observation import Observation
 from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
 from harness.providers.conversation import MAX_TROUBLES, action_in
 from harness.providers.model import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
 from harness.providers.tools import CallError
+from harness.providers.trial import trouble_of
 from harness.state import ExperimentState, Outcome
 
 MOST_CALLS_OF_A_REPLY = 6
 MAX_SHRUNK = 3
 PATIENCE_S = 6 * 3600.0
-PATIENCE_FOR_WORDS_S = 1800.0  # a report is not kept waiting for its narrative for longer
+PATIENCE_FOR_WORDS_S = 10.0  # the report is written; `harness narrate` asks again at any later time
 PATIENCE_WHILE_RUNNING_S = 60.0
 ASK_AGAIN_S = 3600.0
 
@@ -95,6 +96,17 @@ class LlmPolicy:
             elif (action := self._take(consultation)) is not None:
                 return action
 
+    async def try_out(self) -> str:
+        """Ask for one word before the first launch, once in a run; why there is no answer, "" if there is."""
+        if self._state.llm.was_tried or self._state.attempts or self._state.collected:
+            return ""
+        try:
+            trouble = await trouble_of(self._model, self._state.llm.spending, self._interrupted)
+        except InterruptedAskError:
+            return ""
+        self._experiment.record(ModelTried(self._model.name, trouble))
+        return trouble
+
     @property
     def _state(self) -> ExperimentState:
         return self._experiment.state
@@ -106,8 +118,15 @@ class LlmPolicy:
         self._experiment.record(Consult(asked.topic, asked.why, asked.facts))
         return True
 
-    def _close(self, consultation: Consultation, why: str, gave_up: bool | None = None) -> None:
+    def _close(
+        self,
+        consultation: Consultation,
+        why: str,
+        gave_up: bool | None = None,
+        unanswered: bool | None = None,
+    ) -> None:
         """Close the question. `gave_up`: no launch follows any more; by default where no config was written.
+        `unanswered`: it may be put again; by default that about the results, which `harness narrate` puts.
 
         What a repair that was not launched has changed is dropped: half a repair is none. A config that was
         written and checked stands.
@@ -119,14 +138,16 @@ class LlmPolicy:
         gave_up = bool(gave_up)
         drops = kind in ("failure", "check", "config") and not draft.is_empty and (gave_up or not written)
         reason = f"the config of this plan was not written: {why}" if gave_up and kind == "config" else why
-        self._experiment.record(Consulted(consultation.topic, reason, gave_up, drops))
+        unanswered = kind == "results" if unanswered is None else unanswered
+        self._experiment.record(Consulted(consultation.topic, reason, gave_up, drops, unanswered))
 
     async def _ask(self, consultation: Consultation, observation: Observation) -> bool:
         """Have the next call settled in the journal. False: there is no answer now, the playbook goes on."""
         patience = max(PATIENCE_WHILE_RUNNING_S, min(PATIENCE_S, self._state.deadline_at - observation.now))
+        is_for_words = consultation.kind == "results"
         if self._state.trains:
             patience = PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
-        elif consultation.kind == "results":
+        elif is_for_words:
             patience = PATIENCE_FOR_WORDS_S
         try:
             request = view.request(self._experiment, consultation, observation.evidence)
@@ -135,13 +156,14 @@ class LlmPolicy:
                 self._state.llm.spending,
                 patience_s=min(patience, self._longest_patience_s),
                 interrupted=self._interrupted,
+                waits_for_access=not is_for_words,
             )
         except InterruptedAskError:
             return False
         except OutOfPatienceError as error:
             self._in_vain_at = observation.now
             if not self._state.trains:
-                self._close(consultation, f"no answer: {error}")
+                self._close(consultation, f"no answer: {error}", unanswered=True)
             return False
         except RequestTooLongError as error:
             self._experiment.record(ViewShrunk(consultation.topic, str(error)))
@@ -167,7 +189,8 @@ class LlmPolicy:
             return None
         if isinstance(action, Finish):
             gives_up = consultation.kind in ("config", "check", "failure")
-            self._close(consultation, action.reason or "the model has nothing to add", gave_up=gives_up)
+            reason = action.reason or "the model has nothing to add"
+            self._close(consultation, reason, gave_up=gives_up, unanswered=False)
             return None
         if isinstance(action, Wait) and consultation.kind == "alarm":
             self._close(consultation, "the model chose to wait")

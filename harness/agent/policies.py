@@ -65,6 +65,15 @@ def make_policy(
     return LlmPolicy(experiment, model, interrupted, longest_patience_s)
 
 
+async def try_out(policy: "Policy") -> str:
+    """Why the model of this policy does not answer, tried before anything is launched; "" where it does."""
+    if policy.name == Playbook.name:
+        return ""
+    from harness.agent.llm import LlmPolicy
+
+    return await policy.try_out() if isinstance(policy, LlmPolicy) else ""
+
+
 def limits_of(options: RunOptions, config: "LlmConfig") -> "Limits":
     """What the model may cost: as was given, else the defaults; money is bounded where the price is known."""
     from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD, Limits
@@ -82,5 +91,5 @@ def playbook(experiment: Experiment, why: str) -> Playbook:
         experiment.record(ModelUnavailable(why))
     if state.llm.consultation is not None:
         why = f"the playbook decides now: {why}"
-        experiment.record(Consulted(state.llm.consultation.topic, why, drops_draft=True))
+        experiment.record(Consulted(state.llm.consultation.topic, why, drops_draft=True, unanswered=True))
     return Playbook()

@@ -10,8 +10,9 @@ from typing import Any
 
 from harness.actions import Action, Collect
 from harness.guard.rules import MAX_ATTEMPTS
+from harness.llm_use import WORDS
 from harness.observation import Observation
-from harness.state import AttemptState
+from harness.state import AttemptState, ExperimentState
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ def question(observation: Observation, fallback: Action) -> Question | None:
     if state.verdict is not None or state.stop_asked:
         return None
     if state.collected is not None:
-        is_open = state.reported is None and attempt is not None and attempt.launched_at is not None
-        return Question("results", "results:1", "the results are to be read") if is_open else None
+        return Question("results", WORDS, "the results are to be read") if _wants_words(state) else None
     if observation.now >= state.deadline_at or not state.prepared or "launch" in state.denied:
         return None
     if state.llm.gave_up:
@@ -57,6 +57,13 @@ def question(observation: Observation, fallback: Action) -> Question | None:
     return None
 
 
+def _wants_words(state: ExperimentState) -> bool:
+    """True if a model is to be asked for words about the results. The measured report stands by then."""
+    was_asked = WORDS in state.llm.unanswered  # once in a run: after that, with `harness narrate`
+    has_run = state.attempt is not None and state.attempt.launched_at is not None
+    return state.reported is not None and has_run and not was_asked and state.options.words
+
+
 def moved_on(topic: str, observation: Observation) -> str | None:
     """Why a question that was put is none any more; None while it still stands."""
     state = observation.state
@@ -64,7 +71,7 @@ def moved_on(topic: str, observation: Observation) -> str | None:
     if state.stop_asked:
         return f"stopped on request of {state.stop_asked}"
     if kind == "results":
-        return None if state.reported is None else "the report was written"
+        return None
     if state.collected is not None:
         return "the results were collected"
     if observation.now >= state.deadline_at and not state.questions:

@@ -30,7 +30,7 @@ from harness.journal.model_events import (
 from harness.observation import Observation
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending
-from harness.providers.model import InterruptedAskError, LimitReachedError
+from harness.providers.model import InterruptedAskError, LimitReachedError, OutOfPatienceError
 from harness.providers.transcript import redacted_request, request_hash
 from harness.repair import apply_changes
 from harness.state import apply, fold
@@ -149,8 +149,10 @@ class _Past:
         if failed is None:
             return  # a kill cut this call off; the next harness asked again, or decided without
         self.let_pass()
-        is_given_up = self.ahead and isinstance(self.ahead[0].event, Consulted)
-        raise (RejectedError if is_given_up else InterruptedAskError)(failed.error)
+        closed = self.ahead[0].event if self.ahead else None
+        if not isinstance(closed, Consulted):
+            raise InterruptedAskError(failed.error)
+        raise (OutOfPatienceError if closed.unanswered else RejectedError)(failed.error)
 
     def _next(self, kind: type[_Event]) -> _Event | None:
         """What was recorded next, if it is of this kind: it happens now."""

@@ -25,6 +25,7 @@ from harness.cli import (
 from harness.cli.console import OneMessage, use_utf8
 from harness.cli.lessons import lessons
 from harness.cli.metrics import metrics
+from harness.cli.narrate import narrate
 from harness.cli.new_run import WithCommand
 
 app = typer.Typer(
@@ -73,6 +74,7 @@ for command in (
     answer.deny,
     answer.tell,
     report.report,
+    narrate,
     folders.rm,
     verify.verify,
     look.replay,

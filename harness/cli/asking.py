@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from harness.wording import count_text
+
 if TYPE_CHECKING:
     from harness.providers.choice import LlmConfig
     from harness.providers.conversation import Account
@@ -80,8 +82,10 @@ async def with_model(
 
 
 def print_cost(account: "Account", config: "LlmConfig") -> None:
+    """What it took: calls, tokens, cost."""
     spent = account.spending
-    calls = f"{spent.calls} call{'' if spent.calls == 1 else 's'}"
+    tokens = f"{account.tokens_in:,} input and {account.tokens_out:,} output tokens"
+    calls = f"{count_text(spent.calls, 'call')}, {tokens}"
     cost = f"{spent.total_usd:.2f} USD" if config.price else "the cost is not known"
     if 0 < spent.total_usd < 0.005:
         cost = "less than 0.01 USD"

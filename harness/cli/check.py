@@ -120,11 +120,12 @@ def doctor(
 
     Exit status: 0 no problem found, 2 the launch would fail.
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
-    from harness.doctor import examine, outcome
+    from harness.doctor import examine, of_language_model, outcome
 
-    found = _of_blueprint(blueprint) if blueprint is not None else examine(None, Path.cwd())
+    found = _of_blueprint(blueprint) if blueprint is not None else list(examine(None, Path.cwd()))
+    found += [replace(each, check="language model") for each in of_language_model(Path.cwd())]
     can_run = outcome(found).can_run
     if as_json:
         print_json({"can_run": can_run, "findings": [asdict(finding) for finding in found]})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.agent import approval, holding, loop
 from harness.agent.executor import Executor
-from harness.agent.policies import make_policy, playbook
+from harness.agent.policies import make_policy, playbook, try_out
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
 from harness.environment import LEASED, known_secrets
@@ -169,9 +169,16 @@ class RunForeground(Foreground):
     async def work(self) -> "Verdict":
         questions = asyncio.ensure_future(self._pass_on_questions())
         try:
-            return await holding.carry_through(self.executor, lambda: loop.run(self.executor, self._policy()))
+            return await holding.carry_through(self.executor, self._loop)
         finally:
             questions.cancel()
+
+    async def _loop(self) -> "Verdict":
+        policy = self._policy()
+        if trouble := await try_out(policy):
+            then = "going on with the playbook, it is asked again when it is needed"
+            self._show([f"model not available: {trouble}; {then}"])
+        return await loop.run(self.executor, policy)
 
     async def run(self) -> int:
         try:
@@ -201,7 +208,10 @@ class RunForeground(Foreground):
         is_said = verdict.outcome is Outcome.CANNOT_RUN  # each problem with how to fix it
         remedies = () if is_said else self.experiment.state.what_to_do
         to_do = [f"{number}. {each.told}" for number, each in enumerate(remedies, start=1)]
-        return [*headline, *kept, *(["what to do:", *to_do] if to_do else [])], reported.error
+        words = self.experiment.state.no_words
+        missing = [f"no words of the language model ({words}); `harness narrate {self.dir}` adds them"]
+        told = [*headline, *kept, *(missing if words else [])]
+        return [*told, *(["what to do:", *to_do] if to_do else [])], reported.error
 
     def _show_findings(self, checked: Checked) -> None:
         """What the check before a launch found, each once."""

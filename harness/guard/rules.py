@@ -292,8 +292,6 @@ def narratives_cite_facts(
     After MAX_REFUSALS refusals sections are taken, and what of them cannot stand is left out."""
     if observation.state.collected is None:
         return "there are no results to write about yet; use note for remarks"
-    if observation.state.reported is not None:
-        return "the report has been written"
     if observation.evidence is None:
         return "the results cannot be read, so nothing can be cited; finish"
     sent_back = sum(why.startswith(sections.REFUSED) for why in observation.state.refusals)

@@ -21,6 +21,13 @@ class ModelUnavailable(Event, kind="model_unavailable"):
     why: str
 
 
+class ModelTried(Event, kind="model_tried", bars="calling"):
+    """One small request before anything was launched. `trouble`: why it was not answered, "" where it was."""
+
+    model: str
+    trouble: str = ""
+
+
 class Consult(Event, kind="consult", bars="consulting", sets="consulting"):
     """A question to the model is opened. `topic` names it for good; `facts` fill its prompt."""
 
@@ -31,12 +38,13 @@ class Consult(Event, kind="consult", bars="consulting", sets="consulting"):
 
 class Consulted(Event, kind="consulted", needs="consulting", clears="consulting"):
     """The question is closed. `gave_up`: no launch may follow; `drops_draft`: what it had changed for the
-    next launch is dropped."""
+    next launch is dropped; `unanswered`: for want of an answer, so it may be put again."""
 
     topic: str
     why: str
     gave_up: bool = False
     drops_draft: bool = False
+    unanswered: bool = False
 
 
 class ViewShrunk(Event, kind="view_shrunk", needs="consulting"):

@@ -34,6 +34,7 @@ from harness.providers.stream import (
 
 _HOUR = {"type": "ephemeral", "ttl": "1h"}
 _MINUTES = {"type": "ephemeral"}
+_NO_KEY = dict.fromkeys(("Authorization", "X-Api-Key"), anthropic.Omit())
 
 
 class _Parts(Parts):
@@ -93,14 +94,20 @@ class AnthropicProvider(StreamedProvider):
     parts = _Parts
 
     def __init__(
-        self, model: str, key: str | None, base_url: str | None = None, is_token: bool = False
+        self,
+        model: str,
+        key: str | None,
+        base_url: str | None = None,
+        timeout_s: float | None = None,
+        is_token: bool = False,
     ) -> None:
         """`is_token`: the key is an OAuth-style token."""
-        super().__init__(model, key, base_url)
-        sent_key = key or "none"  # the SDK wants one; without it, it would look for one in the environment
+        super().__init__(model, key, base_url, timeout_s)
         # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
-        headers = {"Authorization": f"Bearer {sent_key}", "X-Api-Key": sent_key} if base_url else None
-        credentials: dict[str, Any] = {"auth_token" if is_token else "api_key": sent_key}
+        sent: Any = {"Authorization": f"Bearer {key}", "X-Api-Key": key} if key else _NO_KEY
+        headers = sent if base_url else None
+        # The SDK wants some key; without one, it would look for one in the environment.
+        credentials: dict[str, Any] = {"auth_token" if is_token else "api_key": key or "none"}
         self._client = anthropic.AsyncAnthropic(**credentials, default_headers=headers, **self._options())
 
     def _open(self, request: Request) -> Awaitable[Any]:

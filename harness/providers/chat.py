@@ -156,6 +156,11 @@ class RejectedError(ProviderError):
     reply that cannot be read."""
 
 
+class NoAccessError(RejectedError):
+    """Nobody is answered there as things are: wrong key, unknown model, no credit, another server in between,
+    such as that of a network which wants a login first. A person can put it right."""
+
+
 class Provider(Protocol):
     """One model behind one provider's protocol."""
 

@@ -49,8 +49,8 @@ class LlmConfig:
     """A model that can be asked.
 
     `is_token`: the key is an OAuth-style token. `price` None: not known. `max_cost_usd` and `max_calls` are
-    what harness.toml says, None when it says nothing. `key_variable`: the environment variable with a key of
-    the harness, which no training is given.
+    what harness.toml says, None when it says nothing; so is `timeout_s`. `key_variable`: the environment
+    variable with a key of the harness, which no training is given.
     """
 
     word: ModelWord
@@ -61,6 +61,7 @@ class LlmConfig:
     max_calls: int | None
     warnings: tuple[str, ...] = ()
     key_variable: str | None = None
+    timeout_s: float | None = None
 
     @property
     def model_word(self) -> str:
@@ -111,20 +112,22 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
         max_calls=settings.llm.max_calls,
         warnings=tuple(warnings),
         key_variable=settings.llm.key_env or variable,
+        timeout_s=settings.llm.timeout_s,
     )
 
 
 def make_provider(config: LlmConfig) -> Provider:
     """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
     word = config.word
+    made = (word.model, config.key, word.base_url, config.timeout_s)
     try:
         if word.provider == "anthropic":
             from harness.providers.anthropic import AnthropicProvider
 
-            return AnthropicProvider(word.model, config.key, word.base_url, config.is_token)
+            return AnthropicProvider(*made, is_token=config.is_token)
         from harness.providers.openai import OpenAIProvider
 
-        return OpenAIProvider(word.model, config.key, word.base_url)
+        return OpenAIProvider(*made)
     except (ImportError, ValueError) as error:
         if "proxy" not in (text := redact(str(error))).lower():
             raise

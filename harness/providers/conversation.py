@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harness import templating
+from harness.journal.model_events import LlmSettled
 from harness.journal.order import Event
 from harness.providers.chat import (
     AssistantTurn,
@@ -22,6 +23,7 @@ from harness.providers.chat import (
     ToolCall,
     ToolResultTurn,
     Turn,
+    Usage,
     UserTurn,
 )
 from harness.providers.cost import Spending, after
@@ -143,9 +145,14 @@ class Account:
 
     def __init__(self) -> None:
         self.spending = Spending()
+        self.tokens_in = self.tokens_out = 0
 
     def record(self, event: Event) -> None:
         self.spending = after(self.spending, event)
+        if isinstance(event, LlmSettled):
+            used = Usage(**event.usage)
+            self.tokens_in += used.all_input_tokens
+            self.tokens_out += used.output_tokens
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,15 @@ from typing import Any
 
 from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.journal.order import Event
-from harness.providers.chat import Provider, ProviderError, Reply, Request, UnavailableError, Usage
+from harness.providers.chat import (
+    NoAccessError,
+    Provider,
+    ProviderError,
+    Reply,
+    Request,
+    UnavailableError,
+    Usage,
+)
 from harness.providers.cost import Limits, Price, Spending, after, cost, warning, why_not, worst_case
 from harness.providers.transcript import Transcript, redacted_reply, redacted_request, request_hash
 from harness.redaction import redact
@@ -104,8 +112,10 @@ class Model:
         *,
         patience_s: float,
         interrupted: asyncio.Event | None = None,
+        waits_for_access: bool = False,
     ) -> Reply:
-        """The model's reply, waiting up to `patience_s` seconds for a provider that is unavailable.
+        """The model's reply, waiting up to `patience_s` seconds for a provider that is unavailable, and where
+        it `waits_for_access`, for a person to put right what NoAccessError names.
 
         Raises LimitReachedError, OutOfPatienceError, InterruptedAskError (when `interrupted` is set before
         the reply is there), and the provider's RejectedError and RequestTooLongError. Whatever ends it, the
@@ -123,7 +133,8 @@ class Model:
         begun = after(spending, reserved)
         try:
             self._transcript.request(call.number, self.name, request, self._clock.time())
-            reply = await self._until_answered(request, begun, call, patience_s, interrupted)
+            passing = (UnavailableError, NoAccessError) if waits_for_access else (UnavailableError,)
+            reply = await self._until_answered(request, begun, call, patience_s, interrupted, passing)
         except BaseException as error:
             self._failed(call, error)
             raise
@@ -138,21 +149,22 @@ class Model:
         await self._provider.close()
 
     async def _until_answered(
-        self, request: Request, begun: Spending, call: _Call, patience_s: float, interrupted: asyncio.Event
+        self,
+        request: Request,
+        begun: Spending,
+        call: _Call,
+        patience_s: float,
+        interrupted: asyncio.Event,
+        passing: tuple[type[ProviderError], ...],
     ) -> Reply:
         start = self._clock.time()
         warned_at: float | None = None
         while True:
             try:
                 return await self._try(request, call, interrupted)
-            except UnavailableError as error:
+            except passing as error:
                 now = self._clock.time()
                 text = redact(str(error), self._transcript.secrets)
-                if warned_at is None or now - warned_at >= WARN_EVERY_S:
-                    waited, patience = duration(now - start), duration(patience_s)
-                    message = "%s does not answer since %s; trying again for up to %s in all. %s"
-                    _log.warning(message, self.name, waited, patience, text)
-                    warned_at = now
                 self._note(call, text)
                 remaining = start + patience_s - now
                 if remaining <= 0 or call.tries >= MOST_TRIES:
@@ -160,6 +172,11 @@ class Model:
                         f"{self.name} did not answer within {duration(now - start)} "
                         f"({call.tries} tries): {error}"
                     ) from error
+                if warned_at is None or now - warned_at >= WARN_EVERY_S:
+                    waited, patience = duration(now - start), duration(patience_s)
+                    message = "%s does not answer since %s; trying again for up to %s in all. %s"
+                    _log.warning(message, self.name, waited, patience, text)
+                    warned_at = now
                 spent = Spending(0, begun.cost_usd + (call.cost or 0.0))  # the failed tries count, too
                 self._check(spent, Limits(self.limits.max_cost_usd), call.reserve)
                 await self._clock.wait(interrupted, min(self._pause(call.tries, error), remaining))
@@ -188,7 +205,7 @@ class Model:
             stop.cancel()
             await asyncio.gather(reply, stop, return_exceptions=True)
 
-    def _pause(self, tries: int, error: UnavailableError) -> float:
+    def _pause(self, tries: int, error: ProviderError) -> float:
         """Seconds until the next try: doubling with jitter, never before the server asked for it."""
         backoff = FIRST_WAIT_S * 2 ** min(tries - 1, 20)
         return max(min(backoff * self._jitter.uniform(0.5, 1.0), LONGEST_WAIT_S), error.retry_after_s or 0.0)

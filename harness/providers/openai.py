@@ -84,18 +84,21 @@ class OpenAIProvider(StreamedProvider):
     sdk = openai
     parts = _Parts
 
-    def __init__(self, model: str, key: str | None, base_url: str | None = None) -> None:
-        super().__init__(model, key, base_url)
-        sent_key = key or "none"  # the SDK wants one; without it, it would take OPENAI_API_KEY
+    def __init__(
+        self, model: str, key: str | None, base_url: str | None = None, timeout_s: float | None = None
+    ) -> None:
+        super().__init__(model, key, base_url, timeout_s)
         # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
-        headers = {"Authorization": f"Bearer {sent_key}"} if base_url else None
-        self._client = openai.AsyncOpenAI(api_key=sent_key, default_headers=headers, **self._options())
+        named = {"Authorization": f"Bearer {key}" if key else openai.Omit()}
+        self._headers = named if base_url else None
+        # The SDK wants some key; without one, it would take OPENAI_API_KEY.
+        self._client = openai.AsyncOpenAI(api_key=key or "none", **self._options())
         if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
             self._client.organization = self._client.project = None
 
     def _open(self, request: Request) -> Awaitable[Any]:
         wire = wire_request(self.model, request, is_official=self._base_url is None)
-        return self._client.chat.completions.create(**wire, stream=True)
+        return self._client.chat.completions.create(**wire, stream=True, extra_headers=self._headers)
 
 
 def _usage(usage: Any) -> Usage:

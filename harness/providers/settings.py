@@ -43,6 +43,8 @@ class Llm(_Section):
     """The most that one experiment may spend, in USD."""
     max_calls: int | None = Field(default=None, ge=0)
     """The most calls that one experiment may make."""
+    timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """How long nothing may come of a reply, in seconds."""
 
 
 class Prices(_Section):
@@ -93,6 +95,7 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Settings:
     project = _File() if is_same else _read(path)
     own_only = {
         "`key_env`": project.llm.key_env,
+        "`timeout_s`": project.llm.timeout_s,
         "the prices": project.prices,
         "[notifications]": project.notifications.urls,
     }

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from harness.providers.chat import (
+    NoAccessError,
     ProviderError,
     RejectedError,
     Reply,
@@ -33,8 +34,9 @@ from harness.redaction import Secrets, parts, redact
 OFFICIAL_URLS = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 """Each protocol's own server, by the name of its provider."""
 CONNECT_S = 10.0
-BETWEEN_CHUNKS_S = 120.0
-WHOLE_REPLY_S = 900.0
+TIMEOUT_S, LOCAL_TIMEOUT_S = 120.0, 600.0
+"""How long nothing may come: from elsewhere; from this machine, whose server may have to load its model."""
+_WHOLE_REPLY = 8  # so many times as long a reply that goes on coming may take
 
 _TOO_LONG = re.compile(
     r"context_length_exceeded|prompt is too long|maximum context|context length|context window|context size"
@@ -125,10 +127,14 @@ class StreamedProvider:
     parts: type[Parts]
     _client: Any
 
-    def __init__(self, model: str, key: str | None, base_url: str | None) -> None:
-        """`key` None: the server needs none."""
+    def __init__(
+        self, model: str, key: str | None, base_url: str | None = None, timeout_s: float | None = None
+    ) -> None:
+        """`key` None: the server needs none; `timeout_s` None: the default for where it is."""
         self.model = model
         self._key, self._base_url = key, base_url
+        self._url = base_url or OFFICIAL_URLS[self.name]
+        self._timeout_s = timeout_s or (LOCAL_TIMEOUT_S if is_loopback(self._url) else TIMEOUT_S)
 
     def _open(self, request: Request) -> Awaitable[Any]:
         raise NotImplementedError
@@ -136,10 +142,10 @@ class StreamedProvider:
     def _options(self) -> dict[str, Any]:
         """What every client is made with: our time-outs, no retries, and no redirects, which would carry key
         and prompt to an address that was never named. A server on this machine is asked past all proxies."""
-        url = self._base_url or OFFICIAL_URLS[self.name]
-        client = self.sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=not is_loopback(url))
-        timeout = self.sdk.Timeout(BETWEEN_CHUNKS_S, connect=CONNECT_S, pool=CONNECT_S)
-        return {"base_url": url, "timeout": timeout, "max_retries": 0, "http_client": client}
+        trust_env = not is_loopback(self._url)
+        client = self.sdk.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=trust_env)
+        timeout = self.sdk.Timeout(self._timeout_s, connect=CONNECT_S, pool=CONNECT_S)
+        return {"base_url": self._url, "timeout": timeout, "max_retries": 0, "http_client": client}
 
     async def complete(self, request: Request) -> Reply:
         """The model's reply. Raises ProviderError, with what is known of the usage."""
@@ -154,7 +160,7 @@ class StreamedProvider:
                     parts.add(event)
 
         try:
-            await asyncio.wait_for(read(), WHOLE_REPLY_S)
+            await asyncio.wait_for(read(), _WHOLE_REPLY * self._timeout_s)
         except Exception as error:
             if parts.stop is None:
                 raise self._failure(error, parts) from error
@@ -162,7 +168,7 @@ class StreamedProvider:
             return parts.reply()
         if not parts.has_begun and "event-stream" not in content_type:
             what = f"answered with {content_type or 'nothing'} where a stream of events was expected"
-            raise RejectedError(self._text(what, "Does the address lead to a server of this protocol?"))
+            raise NoAccessError(self._text(what, "Does the address lead to a server of this protocol?"))
         raise self._cut_off("the stream ended early", parts.known_usage())
 
     async def close(self) -> None:
@@ -200,7 +206,8 @@ class StreamedProvider:
         if is_late:
             is_charged = not {type(error).__name__, type(cause).__name__} & _UNDELIVERED
             charged = Usage(input_tokens=tokens_of(request.size)) if is_charged else None
-            return UnavailableError(self._text("did not answer in time"), charged, is_estimated=is_charged)
+            late = f"did not answer in time (`timeout_s` in harness.toml: {self._timeout_s:g} s)"
+            return UnavailableError(self._text(late), charged, is_estimated=is_charged)
         fix = "Is the server running, and are its address and the proxies in the environment right?"
         return UnavailableError(self._text(f"cannot be reached ({str(cause) or type(cause).__name__})", fix))
 
@@ -210,7 +217,7 @@ class StreamedProvider:
         headers = error.response.headers if isinstance(error, self.sdk.APIStatusError) else {}
         if 300 <= status < 400:
             what = f"answered {status}: it leads to {headers.get('location', 'another address')}"
-            return RejectedError(self._text(what, "Name that address instead"))
+            return NoAccessError(self._text(what, "Name that address instead"))
         words, code = _words(body, error.message)
         flat = f"{words} {body if isinstance(body, str) else json.dumps(body, default=str)}".lower()
         if status < 400:  # the error itself may name one
@@ -222,14 +229,15 @@ class StreamedProvider:
             what = self._text(what, "The request is longer than the model can read")
             return RequestTooLongError(what, usage)
         if _NO_CREDIT.search(flat) and is_client_error:
-            return RejectedError(self._text(what, _FIXES[402]), usage)
+            return NoAccessError(self._text(what, _FIXES[402]), usage)
         if status in _PASSING_STATUSES or status >= 500 or (status == 0 and not _REJECTED.search(flat)):
             wait = headers.get("retry-after", "")
             seconds = float(wait) if re.fullmatch(r"\d+(\.\d+)?", wait) else None
             return UnavailableError(self._text(what), usage, retry_after_s=seconds)
         own = "" if self._base_url else f"{self.name.upper()}_API_KEY, or the variable that "
         key = f"{own}`key_env` in the [llm] section of harness.toml names"
-        return RejectedError(self._text(what, _FIXES.get(status, "").format(key=key)), usage)
+        kind = NoAccessError if status in _FIXES else RejectedError
+        return kind(self._text(what, _FIXES.get(status, "").format(key=key)), usage)
 
 
 def _words(body: Any, message: str) -> tuple[str, str]:

@@ -68,9 +68,11 @@ def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact
     """All facts of an experiment, by id; withheld are those that are not where they should stand. `plan`:
     which metric leads, and how metric lines look."""
     patterns = (plan.metrics or MetricSpec(())).of_lines()
-    planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record)]
+    leading = leading_of(record, plan)
+    led = leading.name if leading is not None else ""
+    planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record, led)]
     facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns, record.tables)}
-    key_facts = _key_facts(record, facts, leading_of(record, plan))
+    key_facts = _key_facts(record, facts, leading)
     facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns, record.tables)}
     clock_was_set_back = {name for name, fact in facts.items() if fact.recipe == "elapsed" and fact.value < 0}
     return {
@@ -112,6 +114,14 @@ def foreign_metrics(record: Record) -> list[Series]:
     """Metrics outside the families that verl and the bundled trainer write."""
     own = OWN_FAMILIES if is_reinforcement(record) else _OF_ANY
     return [series for key, series in record.series.items() if not key.startswith(own)]
+
+
+def listed_metrics(record: Record, led: str) -> list[Series]:
+    """The metrics of the report's table, the leading one first. The validations of a training by rewards have
+    a table of their own."""
+    of_validations = "val/" if is_reinforcement(record) else PASS_RATE
+    shown = [one for key, one in record.series.items() if key == led or not key.startswith(of_validations)]
+    return sorted(shown, key=lambda series: series.key != led)
 
 
 def is_reinforcement(record: Record) -> bool:
@@ -186,9 +196,8 @@ def _columns(tries: int) -> Iterator[tuple[str, Unit, Recipe, str]]:
         yield f"unbiased_pass@{k}", "rate", "task_mean", f"unbiased@{k}"
 
 
-def _metrics(record: Record) -> Iterator[Fact]:
-    shown = [series for key, series in record.series.items() if not key.startswith("val/")][:MAX_METRICS]
-    for series in shown:
+def _metrics(record: Record, led: str) -> Iterator[Fact]:
+    for series in listed_metrics(record, led)[:MAX_METRICS]:
         places = {"first": 0, "last": len(series.values) - 1}
         finite = np.isfinite(series.values)
         if finite.any():

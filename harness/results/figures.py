@@ -25,6 +25,7 @@ from harness.results.facts import (
     foreign_metrics,
     is_reinforcement,
 )
+from harness.results.leading import PASS_RATE
 from harness.results.parts import Parts
 from harness.results.raw import json_lines, number_in
 from harness.results.text import clean, one_line
@@ -73,7 +74,10 @@ def draw_figures(
             makers.append((title, partial(_metric, record, series, name, title)))
         elif is_expected and is_reinforcement(record):
             left_out.append(title)
-    foreign = [series for series in foreign_metrics(record) if series.key not in drawn and _is_course(series)]
+    others = {one.key: one for one in foreign_metrics(record)}
+    if leading is not None and leading != PASS_RATE and leading in record.series:
+        others[leading] = record.series[leading]
+    foreign = [series for key, series in others.items() if key not in drawn and _is_course(series)]
     foreign.sort(key=lambda series: (series.key != leading, kind_of(series.key) is None))
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]

@@ -22,6 +22,7 @@ from harness.results.collect import collect
 from harness.results.facts import build_facts, reported_differences
 from harness.results.figures import draw_figures
 from harness.results.manifest import fingerprints, manifest, plain, with_checksum
+from harness.results.narrative.added import FILE, TRANSCRIPT, Added, added
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.parts import Parts
@@ -65,11 +66,14 @@ def build_report(
     parts = Parts()
     answers = parts.made("the sample answers", lambda: samples(record)) or ()
     told = text.clean_tree(run, secrets)
-    said = parts.made(
-        "the narrative", lambda: tell(told.state.narrative, RunEvidence(record, facts, told), secrets)
-    )
+    later = text.clean_tree(added(result_dir), secrets)
+    written = {**told.state.narrative, **later.sections}
+    said = parts.made("the narrative", lambda: tell(written, RunEvidence(record, facts, told), secrets))
     missing = _words("missing", facts.values(), record=record, provenance=provenance)
     missing = (*missing, *record.problems[:50], *undrawn, *parts.left_out)
+    if run.state.no_words and said is None:
+        how = f"`harness narrate {run.state.experiment_id}` adds them"
+        missing = (f"words of the language model ({run.state.no_words}); {how}", *missing)
     view = build_view(record, facts, run, came_to, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     headline = _words("headline", view.key_facts, view=view, mark=view.mark)
@@ -82,13 +86,17 @@ def build_report(
         figures=figures,
         provenance=provenance,
         narrative=said,
+        narrator=later.author if later.sections else run.author,
         samples=text.clean_tree(answers, secrets),
         episode_pages=episode_pages(record),
         **page_parts(figures),
     )
-    result = _result_json(view, facts, figures, provenance, said) | {"headline": headline, "finding": finding}
+    result = _result_json(view, facts, figures, provenance, said, later) | {
+        "headline": headline,
+        "finding": finding,
+    }
     result["manifest"] = manifest(result_dir)
-    built = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
+    built = (*DOCUMENTS, FILE, TRANSCRIPT, *(file for figure in figures for file in figure.files))
     result["documents"] = fingerprints(target, [target / name for name in built])
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
     html, json = result_dir / "report.html", result_dir / "result.json"
@@ -117,6 +125,7 @@ def _result_json(
     figures: list[Figure],
     provenance: dict[str, Any] | None,
     said: Narrative | None,
+    later: Added,
 ) -> dict[str, Any]:
     run, plan = view.run, view.run.state.blueprint
     data = {
@@ -152,7 +161,9 @@ def _result_json(
         if cost == "price unknown":
             data["llm"]["cost_usd"] = None
     if said is not None:
-        data["narrative"] = {"written_by": run.author, **said.as_json()}
+        data["narrative"] = {"written_by": later.model or run.author, **said.as_json()}
+    if later.sections:
+        data["narrative_added"] = {key: value for key, value in asdict(later).items() if key != "sections"}
     return data
 
 

@@ -43,6 +43,9 @@ _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
     events.Held: lambda event: ("held", event.reason or "over: the run goes on"),
     events.StopAsked: lambda event: ("stop asked", f"by {event.by}"),
     model.ModelUnavailable: lambda event: ("model not available", f"the playbook decides: {event.why}"),
+    model.ModelTried: lambda event: (
+        ("model not available", f"before the launch: {event.trouble}") if event.trouble else ("", "")
+    ),
     events.ActionFailed: lambda event: ("harness error", event.error),
 }
 _LEFT_OUT = {"why", "detail", "attempt", "session", "attempt_id", "text", "old", "new", "outcome", "reason"}

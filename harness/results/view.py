@@ -14,7 +14,7 @@ from harness.attempt import Evidence, reason_text
 from harness.diagnosis.reading import read
 from harness.metric_files.reading import propositions
 from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
-from harness.results.facts import MAX_METRICS, evenly
+from harness.results.facts import MAX_METRICS, evenly, listed_metrics
 from harness.results.result import Result
 from harness.results.run import RunStory
 from harness.results.sources import SourceError, SourceReader
@@ -184,7 +184,7 @@ def build_view(
         validations=validations,
         measured_validations=len(record.evaluations),
         metrics=_metrics(facts),
-        hidden_metrics=max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
+        hidden_metrics=max(0, len(listed_metrics(record, result.metric if result else "")) - MAX_METRICS),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
         deviations=deviating,
         settings=tuple(settings),

@@ -26,6 +26,9 @@ from harness.sweep.run_files import run_end
 from harness.sweep.state import Sweep, SweepState, load_state
 
 if TYPE_CHECKING:
+    from harness.providers.choice import LlmConfig
+    from harness.providers.conversation import Account
+    from harness.providers.cost import Limits
     from harness.results.comparing.types import Asked, Comparison
     from harness.results.sweeps.report import SweepReport
 
@@ -37,7 +40,7 @@ _OF_THE_PLAN = (
 
 
 async def report(sweep: Sweep) -> SweepReported:
-    """Compare, let a model write where one is configured, and build the report; what the journal keeps of it.
+    """Compare, build the report, and let a model add to it where one is configured; what the journal keeps.
 
     A report can be built again, so what fails is recorded; only a full disk is raised: once there is room,
     resuming builds it."""
@@ -45,11 +48,10 @@ async def report(sweep: Sweep) -> SweepReported:
         if sweep.state.drifted is None:  # what happens to the code and the packages later is no confound
             sweep.record(Drifted(tuple(await asyncio.to_thread(snapshot.changed, sweep.folder))))
         compared = await asyncio.to_thread(comparison, sweep.folder, sweep.state)
-        if not sweep.state.narrative:
-            sections = await _narrative(sweep, compared)
-            if sections:
-                sweep.record(Narrated(sections))
         built = await asyncio.to_thread(build, sweep.folder, sweep.state, compared)
+        if not sweep.state.narrative and (sections := await _narrative(sweep, compared)):
+            sweep.record(Narrated(sections))
+            built = await asyncio.to_thread(build, sweep.folder, sweep.state, compared)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -108,13 +110,17 @@ def build(
     went = "none of its own: the first run went ahead until its first step"
     if canary is not None:
         went = f"{canary.outcome}: {canary.reason}" if canary.outcome else canary.status
+    options = decode(RunOptions, state.plan.options)
+    is_written = options.policy != "llm" or state.narrative
+    how = f"words of the language model are missing; `harness narrate {state.sweep_id}` adds them"
     about = SweepAbout(
         outcome=outcome,
         reason=reason,
         started=state.created_at,
         ended=max((run.ended_at for run in state.runs.values() if run.ended_at is not None), default=None),
         canary=went,
-        model=decode(RunOptions, state.plan.options).model or "",
+        model=options.model or "",
+        no_words="" if is_written else how,
         commit=f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}" if git else "",
         plan=state.plan.as_json(),
     )
@@ -128,10 +134,8 @@ async def _narrative(sweep: Sweep, compared: Comparison) -> Mapping[str, Any]:
     if options.policy != "llm":
         return {}
     from harness.agent.policies import limits_of
-    from harness.providers.choice import configured, open_model
-    from harness.providers.conversation import Account
+    from harness.providers.choice import configured
     from harness.providers.settings import ConfigurationError
-    from harness.sweep.narrating import narrate
 
     try:
         config = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
@@ -140,9 +144,21 @@ async def _narrative(sweep: Sweep, compared: Comparison) -> Mapping[str, Any]:
         return {}
     if config is None:
         return {}
+    limits = limits_of(options, config)
+    return (await narrated(compared, config, limits, sweep.folder.transcript))[0]
+
+
+async def narrated(
+    compared: Comparison, config: LlmConfig, limits: Limits, transcript: Path
+) -> tuple[Mapping[str, Any], Account]:
+    """What a model has to say about the results, section by section, and what that took."""
+    from harness.providers.choice import open_model
+    from harness.providers.conversation import Account
+    from harness.sweep.narrating import narrate
+
     account = Account()
-    model = open_model(config, limits_of(options, config), account.record, sweep.folder.transcript)
+    model = open_model(config, limits, account.record, transcript)
     try:
-        return await narrate(compared, model, account)
+        return await narrate(compared, model, account), account
     finally:
         await model.close()

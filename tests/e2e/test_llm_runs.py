@@ -14,7 +14,7 @@ from monitors.sandbox import bubblewrap_works, landlock_abi
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
-from tests.model_server.steps import Step, call, hang, say_and_call, server_error
+from tests.model_server.steps import Step, call, hang, say_and_call, server_error, status
 
 TRAIN = """
 import sys, time
@@ -186,12 +186,30 @@ def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: 
     assert "0 of them not the same" in bench.harness("replay", str(bench.result_dir))
 
 
-def test_without_its_model_a_run_ends_by_the_playbook(bench: Bench) -> None:
-    bench.plan("echo step:1 - loss:0.5")
-    bench.harness("run", str(bench.blueprint), "--model", "anthropic:scripted@http://127.0.0.1:9", "--detach")
-    until(lambda: any(entry.kind == "llm_retried" for entry in bench.entries()), "a first try")
-    bench.harness("stop", str(bench.result_dir))
-    assert bench.flag["outcome"] == "succeeded"  # it had run to its end before it was stopped
+def test_without_its_model_a_run_ends_at_once_and_words_are_added_later(bench: Bench) -> None:
+    bench.plan(
+        "for step in 1 2 3; do echo step:$step - reward:0.$step; done", purpose="Does the reward rise?"
+    )
+    word = "anthropic:scripted@http://127.0.0.1:9"
+    output = bench.harness("run", str(bench.blueprint), "--model", word)
+    assert output.index("model not available") < output.index("attempt 1")
+    assert f"`harness narrate {bench.result_dir}` adds them" in output
+    assert "harness narrate" in (bench.result_dir / "result.md").read_text()
+    journal_before = (bench.result_dir / "journal.jsonl").read_bytes()
+    with ModelServer(careful) as server:
+        bench.harness("narrate", str(bench.result_dir), "--model", f"anthropic:m@{server.anthropic_url}")
+    report = (bench.result_dir / "result.md").read_text()
+    assert "reward was higher at step 3 (0.3) than at step 1 (0.1)" in report
+    assert "added after the end" in report and "harness narrate" not in report
+    assert (bench.result_dir / "journal.jsonl").read_bytes() == journal_before
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
+    assert "0 of them not the same" in bench.harness("replay", str(bench.result_dir))
+
+
+def test_a_wrong_key_does_not_end_a_run_that_needs_its_model(bench: Bench) -> None:
+    write_plan(bench)
+    run_with(bench, lambda seen: status(401) if seen.number < 3 else careful(seen), "openai")
+    assert bench.flag["outcome"] == "succeeded" and len(bench.state.attempts) == 2
 
 
 def test_read_only_plans_and_does_nothing(bench: Bench) -> None:

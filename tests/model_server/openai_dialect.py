@@ -93,9 +93,7 @@ class Request(Shape):
 
 
 def read(headers: dict[str, str], body: Any) -> Prompt:
-    """The prompt in a request. Raises BadRequest if the real server would refuse it."""
-    bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
-    require(bearer, "You didn't provide an API key. You need to provide it in an Authorization header.", 401)
+    """The prompt in a request, which needs no key. Raises BadRequest if the real server would refuse it."""
     request = parsed(Request, body)
     if request.model.startswith(REASONING_MODELS):
         require(request.max_tokens is None, "'max_tokens': Use 'max_completion_tokens' instead.")

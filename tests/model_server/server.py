@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import Condition
 from types import ModuleType, TracebackType
 
+from harness.providers import trial
 from tests.model_server import anthropic_dialect, openai_dialect
 from tests.model_server.caching import AnthropicCache, OpenAICache, PromptTokens
 from tests.model_server.prompt import BadRequest, Draft
@@ -38,7 +39,8 @@ class Exchange:
 
 class ModelServer:
     """A model behind both protocols, on a free port of 127.0.0.1; a context manager. `now` in seconds, for
-    the prompt caches."""
+    the prompt caches. The small request that the harness tries a model with is answered, counted in `trials`,
+    and not shown to the script."""
 
     def __init__(self, script: Script, *, now: Callable[[], float] = time.time) -> None:
         self._script = script
@@ -46,7 +48,7 @@ class ModelServer:
         self._now = now
         self._caches = {anthropic_dialect: AnthropicCache(now), openai_dialect: OpenAICache(now)}
         self._changed = Condition()
-        self._arrived = 0
+        self._arrived = self.trials = 0
         self._loopback = Loopback(self._respond)
         self.log: list[Exchange] = []
         self.violations: list[str] = []
@@ -90,6 +92,9 @@ class ModelServer:
 
     def _respond(self, path: str, headers: dict[str, str], content: bytes) -> Delivery:
         with self._changed:
+            if path in ROUTES and trial.REQUEST.turns[0].text.encode() in content:
+                self.trials += 1
+                return self._answered_trial(ROUTES[path], headers, content)
             self._arrived += 1
             number = self._arrived
             try:
@@ -101,6 +106,12 @@ class ModelServer:
                 return delivery
             finally:
                 self._changed.notify_all()
+
+    def _answered_trial(self, dialect: ModuleType, headers: dict[str, str], content: bytes) -> Delivery:
+        prompt = dialect.read(headers, json.loads(content))
+        prompt.check()
+        tokens = self._caches[dialect].use(prompt.model, prompt.blocks)
+        return _delivery(say("ready"), dialect, Draft(say("ready"), 0, prompt, tokens))
 
     def _exchange(
         self, dialect: ModuleType, headers: dict[str, str], content: bytes, number: int

@@ -18,6 +18,7 @@ from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.comparing.types import Comparison
 from harness.results.manifest import fingerprints, with_checksum
+from harness.results.narrative.added import FILE, TRANSCRIPT, added
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.parts import Parts
@@ -61,11 +62,15 @@ def build_sweep_report(
     secrets = (known_secrets if into is None else remembered)(folder, *comparison.study.remembering)
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
     parts = Parts()
-    told = parts.made("the narrative", lambda: tell(narrative or {}, SweepEvidence(comparison), secrets))
+    later = text.clean_tree(added(folder), secrets)
+    written = {**(narrative or {}), **later.sections}
+    told = parts.made("the narrative", lambda: tell(written, SweepEvidence(comparison), secrets))
     view = build_page(comparison, folder, about)
     figures = draw_figures(comparison, folder, parts, into)
-    view["notes"] = (*view["notes"], *parts.left_out)
+    no_words = (about.no_words,) if about.no_words and told is None else ()
+    view["notes"] = (*view["notes"], *parts.left_out, *no_words)
     values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
+    values |= {"narrator": later.author if later.sections else about.model}
     values |= {"duration": duration, "time_text": time_text, "level": level_text}
     documents = {
         "sweep_report.html": render("reports/sweep_report.html.j2", **values, **page_parts(figures)),
@@ -86,8 +91,10 @@ def build_sweep_report(
         "plan": about.plan or None,
     }
     if told is not None:
-        data["narrative"] = {"written_by": about.model, **told.as_json()}
-    names = (*DOCUMENTS, *(file for figure in figures for file in figure.files))
+        data["narrative"] = {"written_by": later.model or about.model, **told.as_json()}
+    if later.sections:
+        data["narrative_added"] = {key: value for key, value in asdict(later).items() if key != "sections"}
+    names = (*DOCUMENTS, FILE, TRANSCRIPT, *(file for figure in figures for file in figure.files))
     data["documents"] = fingerprints(target, [target / name for name in names])
     write_atomically(target / "sweep.json", with_checksum(data))
     return SweepReport(folder, view["headline"])

@@ -35,7 +35,8 @@ _OUTCOMES = {"stopped_early": "stopped early", "timed_out": "ended at its time l
 class SweepAbout:
     """What the comparison itself does not know. `outcome`, `reason`: of the sweep, "" for runs that were
     compared without one. `started`, `ended`: epoch seconds. `canary`: what came of it, in words. `model`: the
-    one that wrote the narrative, "". `commit`: of the snapshot. `plan`: the sweep's, as in its journal."""
+    one that wrote the narrative, "". `no_words`: how to have one written, where there is none. `commit`: of
+    the snapshot. `plan`: the sweep's, as in its journal."""
 
     outcome: str = ""
     reason: str = ""
@@ -43,6 +44,7 @@ class SweepAbout:
     ended: float | None = None
     canary: str = ""
     model: str = ""
+    no_words: str = ""
     commit: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
 

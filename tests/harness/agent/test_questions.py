@@ -7,7 +7,9 @@ import pytest
 
 from harness.actions import Action, Check, Collect, Report, Wait
 from harness.agent.questions import moved_on, question
+from harness.llm_use import WORDS, LlmUse
 from harness.observation import Observation
+from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, Verdict
 from monitors.rules import Health
@@ -33,6 +35,7 @@ def topic(observation: Observation, fallback: Action) -> str | None:
     return asked.topic if asked else None
 
 
+REPORTED: dict[str, Any] = {"collected": {"outcome": "succeeded", "reason": ""}, "reported": {}}
 NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
 QUIET: dict[str, tuple[Observation, Action]] = {
     "before anything": (seen(prepared=False), Check()),
@@ -46,7 +49,9 @@ QUIET: dict[str, tuple[Observation, Action]] = {
     "a fifth failure": (seen(*[replace(FAILED, number=n) for n in range(1, 6)]), Collect()),
     "a launch that a person denied": (seen(FAILED, denied=frozenset({"launch"})), Collect()),
     "a run that never launched": (seen(collected={"outcome": "cannot_run", "reason": ""}), Report()),
-    "a report that is written": (seen(DONE, collected={"outcome": "failed"}, reported={}), Report()),
+    "a report that is not written yet": (seen(DONE, collected={"outcome": "failed", "reason": ""}), Report()),
+    "a run of a sweep": (seen(DONE, **REPORTED, options=RunOptions(words=False)), Report()),
+    "words that never came": (seen(DONE, **REPORTED, llm=LlmUse(unanswered={WORDS: "?"})), Report()),
     "a finished run": (seen(DONE, verdict=Verdict("x", "y")), Report()),  # type: ignore[arg-type]
     "a rendered config": (seen(blueprint=NO_CONFIG, draft=PendingChanges(settings={"lr": 1e-5})), Check()),
 }  # fmt: skip
@@ -63,7 +68,7 @@ ASKED: dict[str, tuple[Observation, Action]] = {
     "check:1": (seen(checked=CANNOT), Collect()),
     "check:2": (seen(FAILED, checked=CANNOT), Collect()),
     "failure:1": (seen(FAILED), Collect()),
-    "results:1": (seen(DONE, collected={"outcome": "succeeded", "reason": ""}), Report()),
+    "results:1": (seen(DONE, **REPORTED), Report()),
     "alarm:1:fatal_error:1:no-output-for-h": (seen(RUNNING, health=HUNG), Wait()),
     "alarm:1:fatal_error:3:no-output-for-h": (seen(RUNNING, now=5 * HOUR, health=HUNG), Wait()),
     "alarm:1:plateau:4": (seen(RUNNING, now=13 * HOUR, health=FLAT), Wait()),
@@ -88,7 +93,7 @@ def test_judgement_is_asked_for(expected: str) -> None:
         ("config:1", seen(RUNNING)),
         ("alarm:1:fatal_error:1", seen(FAILED)),
         ("alarm:1:fatal_error:1", seen(FAILED, replace(RUNNING, number=2))),
-        ("results:1", seen(DONE, collected={"outcome": "succeeded"}, reported={})),
+        ("results:1", seen(DONE, **REPORTED, stop_asked="somebody")),
     ],
 )
 def test_a_question_ends_with_the_situation_it_was_about(question_topic: str, later: Observation) -> None:

@@ -245,7 +245,7 @@ def test_no_number_loses_the_report(
         line.partition(" could not be drawn: ")[0] for line in told["missing"] if "could not be" in line
     }
     if is_drawn is not None:
-        wanted = {"Training reward", "loss"}
+        wanted = {"val/acc", "Training reward", "loss"}
         assert (names, left_out) == ((wanted, set()) if is_drawn else (set(), wanted))
     assert all(line in (tmp_path / "result.md").read_text() for line in left_out)
     assert told["result"]["text"] == number_text(values[-1]) and report.discrepancies == ()

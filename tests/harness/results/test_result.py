@@ -297,3 +297,19 @@ def test_a_failed_run_or_one_with_rows_proposes_nothing(tmp_path: Path) -> None:
     assert not any("expression" in line for line in build_report(tmp_path / "a", ended("failed")).headline)
     attempt(tmp_path / "b").exit().printed(*log, '{"loss": 1}', rows=[{"values": {"loss": 1.0}, "line": 9}])
     assert not any("expression" in line for line in build_report(tmp_path / "b", ended()).headline)
+
+
+def test_a_validation_metric_that_the_purpose_names_leads_everywhere(tmp_path: Path) -> None:
+    """Also in a training by rewards, whose own validations have a table and a figure of their own."""
+    rows = [
+        (step, {"reward": 0.1, "val/accuracy": step / 10, "val/task_pass_rate@1": 0.5}) for step in (1, 2, 3)
+    ]
+    attempt(tmp_path).exit().metrics(rows)
+    entries = Story().created(purpose="Does val/accuracy rise?").attempt(1).ended().write(tmp_path)
+    report = build_report(tmp_path, entries)
+    told = json.loads(report.json.read_text())
+    assert (told["result"]["metric"], told["result"]["value"]) == ("val/accuracy", 0.3)
+    assert told["figures"][0]["title"] == "val/accuracy"
+    shown = (tmp_path / "result.md").read_text()
+    assert "| `val/accuracy` | 0.1 | 0.3 |" in shown.split("## All metrics")[1]
+    assert "val/accuracy, last validation (step 3) | 0.3" in shown.split("## Key figures")[1]

@@ -18,6 +18,8 @@ from harness.agent import loop
 from harness.agent.executor import Executor
 from harness.agent.llm import LlmPolicy
 from harness.experiment import Experiment
+from harness.journal.model_events import Consult
+from harness.llm_use import WORDS
 from harness.providers.anthropic import AnthropicProvider
 from harness.providers.conversation import Account
 from harness.providers.cost import Limits
@@ -92,6 +94,7 @@ async def of_run(folder: Path, section: dict[str, Any]) -> Narrative | None:
         return call("write_sections", sections=[section]) if asked <= 3 else call("finish", reason="said")
 
     experiment = Experiment(folder, lambda: START + 3600)
+    experiment.record(Consult(WORDS, "the results are to be read"))
     executor = WritingOnly(experiment)
     async with model_of(stubborn, folder, experiment.record) as model:
         with pytest.raises(OverError):
@@ -122,8 +125,8 @@ async def test_nothing_false_is_published(
         assert not attack.get("instead")
         return
     formats = {"md": text.markdown, "code": text.code}
-    page = templating.render("reports/_narrative.html.j2", narrative=told, author="a-model")
-    markdown = templating.render("reports/_narrative.md.j2", narrative=told, author="a-model", **formats)
+    page = templating.render("reports/_narrative.html.j2", narrative=told, narrator="a-model")
+    markdown = templating.render("reports/_narrative.md.j2", narrative=told, narrator="a-model", **formats)
     published = [page, markdown, json.dumps(told.as_json(), ensure_ascii=False)]
     sentences = [*(line for section in told.sections for line in section.sentences), *told.added]
     for never in attack.get("never", ()):

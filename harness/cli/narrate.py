@@ -1,0 +1,100 @@
+"""`harness narrate`: have a language model write about results that are there, and add it to the report."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from harness.cli import options
+from harness.cli.console import OnlyOne, fail, find_any
+
+if TYPE_CHECKING:
+    from harness.cli.asking import Choice
+    from harness.options import RunOptions
+    from harness.results.narrative.added import Added
+
+
+def narrate(
+    run: OnlyOne = None,
+    model: options.ModelName = None,
+    max_cost: options.MaxCost = None,
+    max_llm_calls: options.MaxCalls = None,
+) -> None:
+    """Have a language model write about the results of a finished run or sweep, and add it to the report.
+
+    The model is the one given here, else the one that the run was given, else that of harness.toml. Words
+    that were added before are replaced.
+    """
+    from harness import index
+    from harness.index import is_sweep
+    from harness.results.narrative.added import FILE
+    from harness.wording import time_text
+    from monitors.clock import steady_time
+
+    folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to write about")
+    if not (folder / "finish.flag").exists():
+        fail(f"{folder} has not ended; `harness resume {folder}` goes on, and asks for words at its end")
+    of = _of_sweep if is_sweep(folder) else _of_run
+    made = of(folder, model, max_cost, max_llm_calls)
+    replace(made, at=time_text(steady_time())).write(folder)
+    typer.echo(
+        f"written: {folder / FILE} ({made.model}: {made.calls} calls, {made.input_tokens:,} input tokens)"
+    )
+    _build_again(folder)
+
+
+def _chosen(
+    given: "RunOptions", model: str | None, max_cost: float | None, max_calls: int | None
+) -> "Choice":
+    from harness.cli import asking
+
+    options.check_cost(max_cost)
+    cost = given.max_cost_usd if max_cost is None else max_cost
+    choice = asking.chosen(model or given.model, cost, given.max_calls if max_calls is None else max_calls)
+    return choice or fail("no language model is configured: name one, as --model anthropic:NAME")
+
+
+def _of_run(folder: Path, model: str | None, max_cost: float | None, max_calls: int | None) -> "Added":
+    from harness.agent.narrating import narrate
+    from harness.index import load_state
+    from harness.providers.choice import open_model
+    from harness.results.narrative.added import TRANSCRIPT
+
+    choice = _chosen(load_state(folder).options, model, max_cost, max_calls)
+    return asyncio.run(
+        narrate(
+            folder,
+            choice.config.model_word,
+            lambda record: open_model(choice.config, choice.limits, record, folder / TRANSCRIPT),
+        )
+    )
+
+
+def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls: int | None) -> "Added":
+    from harness.agent.narrating import NoWordsError
+    from harness.codec import decode
+    from harness.options import RunOptions
+    from harness.results.narrative.added import TRANSCRIPT, Added
+    from harness.sweep.folder import SweepFolder
+    from harness.sweep.reporting import comparison, narrated
+    from harness.sweep.state import load_state
+
+    state = load_state(folder)
+    assert state.plan is not None
+    choice = _chosen(decode(RunOptions, state.plan.options), model, max_cost, max_calls)
+    compared = comparison(SweepFolder(folder), state)
+    writing = narrated(compared, choice.config, choice.limits, folder / TRANSCRIPT)
+    sections, took = asyncio.run(writing)
+    if not sections:
+        raise NoWordsError("the model wrote nothing that can be kept")
+    cost = took.spending.total_usd if choice.config.price else None
+    word = f"{choice.config.word.provider}:{choice.config.word.model}"
+    return Added(sections, word, took.spending.calls, took.tokens_in, took.tokens_out, cost)
+
+
+def _build_again(folder: Path) -> None:
+    from harness.cli.report import report
+
+    report(str(folder))
