@@ -18,7 +18,8 @@ class RunOptions:
     `key_variable`: the variable with the model's key, which the training is not given; `pass_keys`: variables
     that it is given although they hold such keys. `allow_install`: a missing package may be installed into
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
-    corrected without a person's yes. `settings_dir`: where the run was started, and its harness.toml
+    corrected without a person's yes; `quiet_model`: the model is not asked about a healthy training.
+    `settings_dir`: where the run was started, and its harness.toml
     is looked for.
     """
 
@@ -32,6 +33,7 @@ class RunOptions:
     pass_keys: tuple[str, ...] = ()
     allow_install: bool = False
     allow_code_changes: bool = False
+    quiet_model: bool = False
     settings_dir: str | None = None
 
     @property
@@ -39,6 +41,11 @@ class RunOptions:
         """Variables that no training sees."""
         own = {self.key_variable} if self.key_variable else set()
         return frozenset({*LLM_KEYS, *own} - set(self.pass_keys))
+
+    @property
+    def looks(self) -> bool:
+        """True if a model looks at a healthy training."""
+        return self.policy == "llm" and not self.quiet_model
 
     def changed(self, **given: Any) -> "RunOptions":
         """These options with what was given anew; None means not given."""

@@ -59,17 +59,18 @@ class Executor:
         self.check_folders()
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
         overdue = unrecorded = False
-        health, config = Health(), ""
+        health, config, progress = Health(), "", None
         if attempt is not None and attempt.is_running:
             overdue = self.monitor(attempt).first_step_overdue(attempt, now)
             health = self.monitor(attempt).health(attempt, now)
+            progress = self.monitor(attempt).progress(attempt, now)
         elif attempt is not None and attempt.launched_at is None:
             unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
         elif self.experiment.state.collected is None:
             config = apply_changes.config_before(self.experiment)
         state = self.experiment.state
         folder, evidence = self.experiment.dir, self._citable()
-        return Observation(state, now, overdue, unrecorded, health, config, folder, evidence)
+        return Observation(state, now, overdue, unrecorded, health, progress, config, folder, evidence)
 
     def check_folders(self) -> None:
         """Raise OSError unless the result folder, and that of the attempt in it, are there and can be

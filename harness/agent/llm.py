@@ -12,7 +12,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from harness.actions import OFFERED, Action, Finish, Launch, Wait, action_of_entry
+from harness.actions import OFFERED, Action, Finish, Launch, Note, Wait, action_of_entry
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question
@@ -88,7 +88,10 @@ class LlmPolicy:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
             return False
-        self._experiment.record(Consult(asked.topic, asked.why, asked.facts))
+        facts = dict(asked.facts)
+        if asked.kind == "look":  # as they stand now
+            facts["metrics"] = view.metrics_now(self._experiment)
+        self._experiment.record(Consult(asked.topic, asked.why, facts))
         return True
 
     def _close(self, consultation: Consultation, why: str, gave_up: bool | None = None) -> None:
@@ -125,7 +128,7 @@ class LlmPolicy:
             return False
         except OutOfPatienceError as error:
             self._in_vain_at = observation.now
-            if not self._state.trains:
+            if not self._state.trains or consultation.kind == "look":
                 self._close(consultation, f"no answer: {error}")
             return False
         except RequestTooLongError as error:
@@ -144,6 +147,8 @@ class LlmPolicy:
         answer = self._state.llm.answer
         assert answer is not None
         calls = [ToolCall(**call) for call in answer.calls]
+        if consultation.kind == "look":
+            return self._looked(consultation, answer.stop, calls)
         try:
             action = action_in(answer.stop, calls, OFFERED, "finish", self._filled())
             if isinstance(action, Launch):
@@ -158,6 +163,15 @@ class LlmPolicy:
         if isinstance(action, Wait) and consultation.kind == "alarm":
             self._close(consultation, "the model chose to wait")
         return action
+
+    def _looked(self, look: Consultation, stop: str, calls: list[ToolCall]) -> Action | None:
+        """The remark of a look, if there is one; a look has one call, and nothing else is carried out."""
+        try:
+            action: Action | None = action_in(stop, calls, OFFERED, "finish", self._filled())
+        except CallError:
+            action = None
+        self._close(look, "the model has looked")
+        return action if isinstance(action, Note) else None
 
     def _filled(self) -> dict[str, dict[str, Any]]:
         """The arguments that no model is asked for."""

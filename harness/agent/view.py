@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import templating
-from harness.actions import OFFERED
+from harness.actions import OFFERED, MetricsSummary
 from harness.agent import excerpts
+from harness.agent.look import look
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
@@ -28,6 +29,7 @@ from harness.state import AttemptState, ExperimentState, fold
 from harness.wording import duration
 
 LONGEST_BLUEPRINT = 12_000
+LONGEST_TABLE = 6_000
 
 
 def request(experiment: Experiment, consultation: Consultation, evidence: Evidence | None) -> Request:
@@ -46,6 +48,12 @@ def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
 
     end = next((entry.seq for entry in entries if isinstance(entry.event, events.Collected)), len(entries))
     return evidence_of_run(result_dir, list(entries[:end]))
+
+
+def metrics_now(experiment: Experiment) -> str:
+    """The metrics of the running attempt so far, as a table."""
+    shown = look(MetricsSummary(), experiment)
+    return shown.text or shown.error
 
 
 def _opening(
@@ -78,7 +86,7 @@ def _question(
     assert isinstance(consult, Consult)
     kind, *rest = consult.topic.split(":")
     facts: dict[str, Any] = {"attempt": len(state.attempts), **consult.facts}
-    if kind in ("failure", "check", "config"):
+    if kind in ("failure", "check", "config", "look"):
         facts["config"] = framed(apply_changes.config_before(experiment, state), conversation.LONGEST_TEXT)
     if kind == "failure" and state.attempt is not None:
         lines = state.attempt.diagnosis.last_lines if state.attempt.diagnosis else ()
@@ -89,6 +97,8 @@ def _question(
     elif kind == "alarm":
         facts["alarm"] = [framed(sentence, 600) for sentence in facts["alarm"]]
         facts["reason"] = rest[1]
+    elif kind == "look":
+        facts["metrics"] = framed(facts["metrics"], LONGEST_TABLE)
     elif kind == "results":
         if state.collected is not None:
             reason = framed(state.collected.reason, 600)

@@ -95,6 +95,15 @@ class Given:
         ),
     ] = False
 
+    quiet_model: Annotated[
+        bool,
+        Option(
+            "--quiet-model",
+            help="Do not ask the language model about a healthy training (three looks, where it takes half "
+            "an hour or more).",
+        ),
+    ] = False
+
     notify: Notify = None
 
     def over(self, before: "RunOptions") -> "RunOptions":
@@ -115,6 +124,7 @@ class Given:
             keep_session=self.keep_session or None,
             allow_install=self.allow_install or None,
             allow_code_changes=self.allow_code_changes or None,
+            quiet_model=self.quiet_model or None,
         )
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has

@@ -191,7 +191,7 @@ def _arguments(options: RunOptions) -> list[str]:
         "--max-cost": options.max_cost_usd,
         "--max-llm-calls": options.max_calls,
     }
-    words = ["--policy", options.policy]
+    words = ["--policy", options.policy, "--quiet-model"]
     for name, value in (*given.items(), *(("--pass-key", key) for key in options.pass_keys)):
         words += [name, str(value)] if value is not None else []
     return words
