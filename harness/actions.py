@@ -235,6 +235,41 @@ class WriteReportSection(NarrativeSection, Action, kind="write_report_section"):
     section again replaces it."""
 
 
+class ProposeNext(Action, kind="propose_next"):
+    """Propose the experiment that would settle what these results leave open: with `vary` a sweep, without it
+    one run in which `set` differs from this one. It is checked, written beside the report, and started by a
+    person or not at all. Only after the results are there, where they leave the question open; once."""
+
+    question: Annotated[str, _text(400, "What it shall answer, in a sentence.")]
+    vary: Annotated[
+        dict[str, tuple[Scalar, ...]],
+        Field(
+            default_factory=dict,
+            max_length=3,
+            description="Key to two or more values, this run's own among them. A key is a config key with "
+            "its dots, `arg:--flag` of the command, or `env:NAME`.",
+        ),
+    ]
+    set: Annotated[
+        dict[str, Scalar],
+        Field(default_factory=dict, max_length=10, description="Keys that differ from this run throughout."),
+    ]
+    seeds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=20,
+            description="Seeds per value. Two values are told apart if they differ by 3.5 standard "
+            "deviations between seeds with 3 seeds, by 2.1 with 5, by 1.3 with 10.",
+        ),
+    ] = 3
+    seed_key: Annotated[
+        str, Field(max_length=120, description="What sets the seed of a command without config: arg:--seed.")
+    ] = ""
+    metric: Annotated[str, Field(max_length=200, description="Exact name of the metric that will tell.")] = ""
+    why: Why
+
+
 class Collect(Action, kind="collect"):
     """Judge the run and gather what the attempts left behind."""
 
@@ -258,7 +293,7 @@ LOOKING = (ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog, MetricsSumm
 OFFERED: tuple[type[Action], ...] = (
     *LOOKING,
     *(RenderConfig, EditConfig, SetEnvironment, PatchCode, Check),
-    *(Launch, Wait, Stop, Diagnose, Note, WriteReportSection, Finish),
+    *(Launch, Wait, Stop, Diagnose, Note, WriteReportSection, ProposeNext, Finish),
 )
 """What a language model is offered, always all of it and in this order: the bytes of the tools never
 change. The other actions are code's own business."""

@@ -284,6 +284,24 @@ class Executor:
         assert evidence is not None  # the guard has asked for it
         return events.SectionWritten(**sections.published(action, evidence))
 
+    async def _propose_next(self, action: actions.ProposeNext) -> events.NextProposed:
+        from harness.errors import UserError
+        from harness.results.collect import collect
+        from harness.results.result import metric_names
+        from harness.sweep import next_experiment
+
+        folder, plan = self.experiment.dir, self.experiment.blueprint
+        author, known = self.experiment.state.options.model or "", environment.known_secrets(folder)
+
+        def made() -> str:
+            metrics = tuple(metric_names(collect(folder)))
+            return next_experiment.of_model(action, plan, folder, author, metrics, known).command
+
+        try:
+            return events.NextProposed(await asyncio.to_thread(made))
+        except UserError as error:
+            return events.NextProposed(error=redact(str(error), known))
+
     async def _collect(self, action: actions.Collect) -> events.Collected:
         judged = verdict(self.experiment.state, self.experiment.clock())
         return events.Collected(judged.outcome, judged.reason)

@@ -250,6 +250,13 @@ def narratives_cite_facts(action: actions.WriteReportSection, observation: Obser
     return sections.refusal(action, observation.evidence) if sent_back < sections.MAX_REFUSALS else None
 
 
+def proposals_follow_results(action: actions.ProposeNext, observation: Observation) -> str | None:
+    """Another experiment is proposed from results, and before the report that prints it."""
+    if observation.state.collected is None:
+        return "there are no results to go on from yet; use note for remarks"
+    return "the report has been written" if observation.state.reported is not None else None
+
+
 def ends_are_real(
     action: actions.Finish | actions.Collect | actions.Report, observation: Observation
 ) -> str | None:
@@ -292,6 +299,7 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.PatchCode, code_changes_where_the_author_allows),
     (actions.InstallPackage, installs_need_permission),
     (actions.WriteReportSection, narratives_cite_facts),
+    (actions.ProposeNext, proposals_follow_results),
     (actions.Finish | actions.Collect | actions.Report, ends_are_real),
 )
 """Each rule with the actions that it judges."""

@@ -30,6 +30,7 @@ FINDINGS = {
     "findings": [{"kind": "change", "metric": "reward"}],
     "interpretation": "It learns. <script>alert()</script>",
 }
+NEXT = {"question": "Is it so at a lower rate?", "set": {"lr": 0.0001}, "why": "<b>One</b> rate was tried."}
 
 
 def write_plan(bench: Bench) -> None:
@@ -50,10 +51,12 @@ def run_with(bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthr
 def careful(seen: Seen) -> Step:
     """A model that finds the cause, repairs it, and reads the results."""
     if "The experiment is over" in seen.text:
-        written = any(each.name == "write_report_section" for each in seen.calls)
-        if written:
-            return call("finish", reason="all said")
-        return call("write_report_section", **FINDINGS)
+        written = [each.name for each in seen.calls]
+        if "write_report_section" not in written:
+            return call("write_report_section", **FINDINGS)
+        return (
+            call("finish", reason="all said") if "propose_next" in written else call("propose_next", **NEXT)
+        )
     done = [each.name for each in seen.calls]
     if not done:
         return say_and_call("Let me see.", "search_log", pattern="pool exhausted")
@@ -75,6 +78,10 @@ def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench) ->
     report = (bench.result_dir / "result.md").read_text()
     assert "reward was higher at step 5 (1) than at step 1 (0.2)" in report and "not checked" in report
     assert "num_workers" in report
+    following = bench.result_dir / "next" / "blueprint.md"
+    assert f"`harness run {following}`" in report and "the words of anthropic:scripted" in report
+    assert "lr: 0.0001" in following.with_name("config.yaml").read_text()
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
     assert "<script>" not in (bench.result_dir / "report.html").read_text().split("It learns")[1][:200]
     assert "hf_abcdefghij" not in shown
     transcript = bench.result_dir / "transcript.jsonl"

@@ -20,6 +20,7 @@ from harness.results.comparing.types import Comparison
 from harness.results.manifest import fingerprints, with_checksum
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
+from harness.results.next_step import NextStep
 from harness.results.parts import Parts
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page, points_csv, to_json
@@ -65,7 +66,16 @@ def build_sweep_report(
     view = build_page(comparison, folder, about)
     figures = draw_figures(comparison, folder, parts, into)
     view["notes"] = (*view["notes"], *parts.left_out)
-    values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
+    next_step = text.clean_tree(NextStep.of(folder), secrets)
+    if next_step is not None:
+        view["headline"] = (*view["headline"], f"next experiment: {next_step.command}")
+    values = {
+        "view": view,
+        "next_step": next_step,
+        "comparison": comparison,
+        "figures": figures,
+        "narrative": told,
+    }
     values |= {"duration": duration, "time_text": time_text, "level": level_text}
     documents = {
         "sweep_report.html": render("reports/sweep_report.html.j2", **values, **page_parts(figures)),
