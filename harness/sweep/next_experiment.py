@@ -87,7 +87,7 @@ def of_sweep(compared: Comparison, folder: SweepFolder) -> NextStep | None:
     why = render("sweeps/next.txt.j2", undecided=undecided, seeds=seeds).strip()
     target = _emptied(folder.dir)
     try:
-        return _sweep(checked(fields), read(spec.blueprint), target, (spec.question or spec.name, why, ""))
+        return _sweep(checked(fields), read(spec.blueprint), target, (spec.question, why, ""))
     except BaseException:
         shutil.rmtree(target)
         raise
