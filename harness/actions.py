@@ -291,6 +291,7 @@ class AskPerson(Action, kind="ask_person"):
     default: Annotated[str, Field(max_length=200, description="The option that holds without an answer.")] = (
         ""
     )
+    remedy: OfRemedy = ""
 
     @model_validator(mode="after")
     def _is_answerable(self) -> "AskPerson":
@@ -341,6 +342,41 @@ class WriteReportSection(NarrativeSection, Action, kind="write_report_section"):
     """Write one section of the report, as earlier versions did."""
 
 
+class ProposeNext(Action, kind="propose_next"):
+    """Propose the experiment that would settle what these results leave open: with `vary` a sweep, without it
+    one run in which `set` differs from this one. It is checked, written beside the report, and started by a
+    person or not at all. Only after the results are there, where they leave the question open; once."""
+
+    question: Annotated[str, _text(400, "What it shall answer, in a sentence.")]
+    vary: Annotated[
+        dict[str, tuple[Scalar, ...]],
+        Field(
+            default_factory=dict,
+            max_length=3,
+            description="Key to two or more values, this run's own among them. A key is a config key with "
+            "its dots, `arg:--flag` of the command, or `env:NAME`.",
+        ),
+    ]
+    set: Annotated[
+        dict[str, Scalar],
+        Field(default_factory=dict, max_length=10, description="Keys that differ from this run throughout."),
+    ]
+    seeds: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=20,
+            description="Seeds per value. Two values are told apart if they differ by 3.5 standard "
+            "deviations between seeds with 3 seeds, by 2.1 with 5, by 1.3 with 10.",
+        ),
+    ] = 3
+    seed_key: Annotated[
+        str, Field(max_length=120, description="What sets the seed of a command without config: arg:--seed.")
+    ] = ""
+    metric: Annotated[str, Field(max_length=200, description="Exact name of the metric that will tell.")] = ""
+    why: Why
+
+
 class Collect(Action, kind="collect"):
     """Judge the run and gather what the attempts left behind."""
 
@@ -359,6 +395,7 @@ class Finish(Action, kind="finish"):
 
 _LOGS = (ReadPane, SearchLog, MetricsSummary)
 _FILES = (ListFiles, ReadFile)
+_RESULTS = (ReadFile, SearchLog, MetricsSummary, Facts, Compare)
 _CODE = (*_FILES, SearchCode, ReadInstalled, ShowChanges)
 _TRIES = (Check, SmokeRun, Launch, Wait, AskPerson, Note, Finish)
 _REPAIRS = (EditConfig, EditArguments, SetEnvironment, PatchCode, *_TRIES)
@@ -370,8 +407,9 @@ TOOLS: Mapping[str, tuple[type[Action], ...]] = {
     "config": (*_FILES, ListKeys, RenderConfig, *_TRIES),
     "check": (ReadConfig, ListKeys, *_CODE, *_REPAIRS),
     "failure": (ReadConfig, ListKeys, *_CODE, *_LOGS, *_REPAIRS),
+    "look": (Note, AskPerson, Wait),
     "alarm": (ReadConfig, *_LOGS, Note, Wait, Stop),
-    "results": (ReadFile, SearchLog, MetricsSummary, Facts, Compare, Note, WriteSections, Finish),
+    "results": (*_RESULTS, Note, ProposeNext, WriteSections, Finish),
 }
 """What a language model is offered, by the kind of question: always in this order, so that the bytes of the
 tools never change within a kind. The other actions are code's own business."""

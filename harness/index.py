@@ -20,7 +20,6 @@ from harness.wording import listed
 from monitors.launch import state_home
 
 if TYPE_CHECKING:
-    from harness.blueprint.types import Blueprint
     from harness.state import ExperimentState
 
 Kind = Literal["run", "sweep"]
@@ -78,22 +77,6 @@ def load_state(result_dir: Path) -> "ExperimentState":
     from harness.state import fold
 
     return fold(journal.read(result_dir / "journal.jsonl"))
-
-
-def earlier_runs(blueprint: "Blueprint") -> list[tuple[Path, "ExperimentState"]]:
-    """The runs of this blueprint file that are known on this machine, the oldest first."""
-    from harness.journal import JournalDamagedError
-
-    found = []
-    for run in runs():
-        if run.name == blueprint.name:
-            try:
-                state = load_state(run.dir)
-            except (JournalDamagedError, OSError):
-                continue
-            if state.blueprint.path == blueprint.path:
-                found.append((run.dir, state))
-    return found
 
 
 def add(run: IndexedRun) -> None:

@@ -13,12 +13,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far a running attempt is. `share`: of its steps or epochs, None where their number is not known;
+    `expected_s`: how long it will have trained at its pace, so far where that is not known."""
+
+    expected_s: float
+    share: float | None = None
+
+
+@dataclass(frozen=True)
 class Observation:
     """What a policy sees before it decides. Times are seconds since the epoch.
 
     `launched_unrecorded`: the newest attempt was launched by a harness that died before it could say so.
     `first_step_overdue`: the running attempt has shown no first step within its time although its metrics
-    are known. `health`: what the running attempt shows. `config`: the text that the next launch would start
+    are known. `health`: what the running attempt shows; `progress`: how far it is, None before its first
+    step. `config`: the text that the next launch would start
     from, without the draft's changes; "" when no attempt may follow or there is no config. `evidence`: what
     a narrative may cite, None before results were collected and for policies that write none.
     """
@@ -28,6 +38,7 @@ class Observation:
     first_step_overdue: bool = False
     launched_unrecorded: bool = False
     health: Health = field(default_factory=Health)
+    progress: Progress | None = None
     config: str = ""
     result_dir: Path = Path()
     evidence: "Evidence | None" = None
@@ -37,6 +48,8 @@ class Observation:
         kept: dict[str, Any] = {"now": self.now}
         if self.first_step_overdue or self.launched_unrecorded:
             kept |= {"overdue": self.first_step_overdue, "unrecorded": self.launched_unrecorded}
+        if self.progress is not None and self.state.options.looks:
+            kept["progress"] = asdict(self.progress)
         return kept if self.health == Health() else {**kept, "health": asdict(self.health)}
 
 

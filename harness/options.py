@@ -21,8 +21,9 @@ class RunOptions:
     the experiment's own virtual environment; `allow_code_changes`: code that [exp_code_changes] names may be
     corrected without a person's yes. `answer_within_s`: how long a question to a person waits, None for
     ANSWER_WITHIN_S, 0 where nobody is to be asked. `words`: a model is asked for words about the results; of
-    the runs of a sweep, none is. `settings_dir`: where the run was started, and its harness.toml is looked
-    for. `sandbox`: whether code that a model changed runs in one: auto (where there is one), required or off.
+    the runs of a sweep, none is. `quiet_model`: the model is not asked about a healthy training.
+    `settings_dir`: where the run was started, and its harness.toml is looked for. `sandbox`: whether code
+    that a model changed runs in one: auto (where there is one), required or off.
     """
 
     policy: str = "playbook"
@@ -37,6 +38,7 @@ class RunOptions:
     allow_code_changes: bool = False
     answer_within_s: float | None = None
     words: bool = True
+    quiet_model: bool = False
     settings_dir: str | None = None
     sandbox: str = "auto"
 
@@ -50,6 +52,11 @@ class RunOptions:
         """Variables that no training sees."""
         own = {self.key_variable} if self.key_variable else set()
         return frozenset({*LLM_KEYS, *own} - set(self.pass_keys))
+
+    @property
+    def looks(self) -> bool:
+        """True if a model looks at a healthy training."""
+        return self.policy == "llm" and not self.quiet_model
 
     def changed(self, **given: Any) -> "RunOptions":
         """These options with what was given anew; None means not given."""

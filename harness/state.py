@@ -219,6 +219,12 @@ def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: En
     return replace(state, draft=draft, checked=None, smoked=None)
 
 
+def _person_asked(state: ExperimentState, event: events.PersonAsked, entry: Entry) -> ExperimentState:
+    args = state.pending.args if state.pending is not None else {}
+    state = replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
+    return state if event.error else replace(state, questions={**state.questions, entry.seq: event})
+
+
 def _person_answered(state: ExperimentState, event: events.PersonAnswered, _: Entry) -> ExperimentState:
     left = {number: asked for number, asked in state.questions.items() if number != event.number}
     state = replace(state, questions=left, deadline_at=state.deadline_at + event.waited_s)
@@ -285,9 +291,7 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
         denied=state.denied | {_barred(event.action, event.args)},
         deadline_at=state.deadline_at + event.waited_s,
     ),
-    events.PersonAsked: lambda state, event, entry: (
-        state if event.error else replace(state, questions={**state.questions, entry.seq: event})
-    ),
+    events.PersonAsked: _person_asked,
     events.PersonAnswered: _person_answered,
     events.AttemptEvent: _attempt_event,
     events.SupervisorSeen: lambda state, event, _: _with_attempt(state, supervisor=event.supervisor),

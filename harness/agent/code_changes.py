@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harness import actions, index
+from harness import actions, earlier_runs
 from harness.agent import disk_access
 from harness.agent.excerpts import NotShownError, cut, fitted, of_text
 from harness.environment import known_secrets
@@ -41,7 +41,8 @@ def show_changes(action: actions.ShowChanges, experiment: Experiment) -> str:
 
 def _last_success(experiment: Experiment) -> tuple[str, dict[str, Any]]:
     """Name of that run, and what git said of its code. Raises NotShownError."""
-    for folder, state in reversed(index.earlier_runs(experiment.blueprint)):
+    for run in reversed(earlier_runs.of_blueprint(experiment.blueprint)):
+        folder, state = run.folder, run.state
         if state.verdict is None or state.verdict.outcome is not Outcome.SUCCEEDED:
             continue
         try:

@@ -63,17 +63,18 @@ class Executor:
             approval.hear(self.experiment)
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
         overdue = unrecorded = False
-        health, config = Health(), ""
+        health, config, progress = Health(), "", None
         if attempt is not None and attempt.is_running:
             overdue = self.monitor(attempt).first_step_overdue(attempt, now)
             health = self.monitor(attempt).health(attempt, now)
+            progress = self.monitor(attempt).progress(attempt, now)
         elif attempt is not None and attempt.launched_at is None:
             unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
         elif self.experiment.state.collected is None:
             config = apply_changes.config_before(self.experiment)
         state = self.experiment.state
         folder, evidence = self.experiment.dir, self._citable()
-        return Observation(state, now, overdue, unrecorded, health, config, folder, evidence)
+        return Observation(state, now, overdue, unrecorded, health, progress, config, folder, evidence)
 
     def check_folders(self) -> None:
         """Raise OSError unless the result folder, and that of the attempt in it, are there and can be
@@ -322,6 +323,24 @@ class Executor:
         evidence = self._citable()
         assert evidence is not None  # the guard has asked for it
         return events.SectionsWritten(**sections.all_published(action.sections, evidence))
+
+    async def _propose_next(self, action: actions.ProposeNext) -> events.NextProposed:
+        from harness.errors import UserError
+        from harness.results.collect import collect
+        from harness.results.result import metric_names
+        from harness.sweep import next_experiment
+
+        folder, plan = self.experiment.dir, self.experiment.blueprint
+        author, known = self.experiment.state.options.model or "", environment.known_secrets(folder)
+
+        def made() -> str:
+            metrics = tuple(metric_names(collect(folder)))
+            return next_experiment.of_model(action, plan, folder, author, metrics, known).command
+
+        try:
+            return events.NextProposed(await asyncio.to_thread(made))
+        except UserError as error:
+            return events.NextProposed(error=redact(str(error), known))
 
     async def _collect(self, action: actions.Collect) -> events.Collected:
         judged = verdict(self.experiment.state, self.experiment.clock())

@@ -3,7 +3,7 @@
 In: the evidence that its narrative may cite, and the runs of the same experiment before this one. Out: text.
 """
 
-from harness import actions, index
+from harness import actions, earlier_runs
 from harness.agent.excerpts import NotShownError, fitted, masked
 from harness.environment import known_secrets
 from harness.experiment import Experiment
@@ -20,9 +20,9 @@ def facts(action: actions.Facts, experiment: Experiment, evidence: Evidence) -> 
     found = sections.lines_of(evidence, action.query)
     if not found and action.query:
         raise NotShownError(f"no fact has all of {action.query!r} in its id or label; use one shorter word")
-    own, known = experiment.state.experiment_id, index.earlier_runs(experiment.blueprint)
-    others = [(path, state) for path, state in known if state.experiment_id != own]
-    earlier = [f"- {path.name}: {_came_to(state)}" for path, state in others[-_MOST_EARLIER:]]
+    own, known = experiment.state.experiment_id, earlier_runs.of_blueprint(experiment.blueprint)
+    others = [run for run in known if run.state.experiment_id != own]
+    earlier = [f"- {run.folder.name}: {_came_to(run.state)}" for run in others[-_MOST_EARLIER:]]
     title = ["earlier runs of this experiment, to judge by; they cannot be cited:"] if earlier else []
     lines = masked([*found, *title, *earlier], known_secrets(experiment.dir))
     return fitted("", lines, lambda place: "ask for fewer with query=…", 0.8)

@@ -18,9 +18,11 @@ from harness.actions import (
     OFFERED,
     TOOLS,
     Action,
+    AskPerson,
     EditArguments,
     Finish,
     Launch,
+    Note,
     Wait,
     WriteSections,
     action_of_entry,
@@ -115,7 +117,10 @@ class LlmPolicy:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
             return False
-        self._experiment.record(Consult(asked.topic, asked.why, asked.facts))
+        facts = dict(asked.facts)
+        if asked.kind == "look":  # as they stand now
+            facts["metrics"] = view.metrics_now(self._experiment)
+        self._experiment.record(Consult(asked.topic, asked.why, facts))
         return True
 
     def _close(
@@ -162,8 +167,8 @@ class LlmPolicy:
             return False
         except OutOfPatienceError as error:
             self._in_vain_at = observation.now
-            if not self._state.trains:
-                self._close(consultation, f"no answer: {error}", unanswered=True)
+            if not self._state.trains or consultation.kind == "look":
+                self._close(consultation, f"no answer: {error}", unanswered=consultation.kind != "look")
             return False
         except RequestTooLongError as error:
             self._experiment.record(ViewShrunk(consultation.topic, str(error)))
@@ -181,6 +186,8 @@ class LlmPolicy:
         answer = self._state.llm.answer
         assert answer is not None
         calls = [ToolCall(**call) for call in answer.calls]
+        if consultation.kind == "look":
+            return self._looked(consultation, answer.stop, calls)
         try:
             action = self._called(answer.stop, calls, consultation.kind)
         except CallError as error:
@@ -212,6 +219,15 @@ class LlmPolicy:
         if isinstance(action, Launch):
             self._refuse_unchecked()
         return action
+
+    def _looked(self, look: Consultation, stop: str, calls: list[ToolCall]) -> Action | None:
+        """The remark or question of a look, if there is one; it has one call, and nothing else is done."""
+        try:
+            action: Action | None = action_in(stop, calls, TOOLS["look"], "wait")
+        except CallError:
+            action = None
+        self._close(look, "the model has looked")
+        return action if isinstance(action, Note | AskPerson) else None
 
     def _filled(self) -> dict[str, dict[str, Any]]:
         """The arguments that no model is asked for."""

@@ -19,6 +19,7 @@ from harness.guard import rules as guard
 from harness.journal.events import AttemptEvent, SupervisorSeen, Waited
 from harness.launching import LONGEST_END_S
 from harness.metric_files import FollowedFiles, Place
+from harness.observation import Progress
 from harness.repair import apply_changes
 from harness.state import AttemptState
 from monitors.clock import SystemClock
@@ -166,6 +167,15 @@ class AttemptMonitor:
             plateau=self.watch.plateau,
             second_half=in_second_half(step, self.total_steps, launched_at, deadline_at, now),
         )
+
+    def progress(self, attempt: AttemptState, now: float) -> Progress | None:
+        """How far it is; None before its first step."""
+        place, total = self.watch.rows.place, self.total
+        if attempt.first_step_at is None or attempt.launched_at is None:
+            return None
+        left_s = self.remaining_s(now)
+        share = place / total if place is not None and total else None
+        return Progress(now - attempt.launched_at + (left_s or 0.0), share)
 
     def remaining_s(self, now: float) -> float | None:
         """Seconds to the last step or epoch at the pace since the first look; None while it is not known."""

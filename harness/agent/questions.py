@@ -14,6 +14,11 @@ from harness.llm_use import WORDS
 from harness.observation import Observation
 from harness.state import AttemptState, ExperimentState
 
+LOOK_FROM_S = 1800.0
+"""A training that is not expected to take this long is not looked at: it is over before a look could help."""
+_LOOKS = {"two_thirds": 2 / 3, "third": 1 / 3, "first": 0.0}
+"""When a healthy training is looked at: the share of its steps that is done, the latest first."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -37,7 +42,7 @@ def question(observation: Observation, fallback: Action) -> Question | None:
     if state.llm.gave_up:
         return None
     if attempt is not None and attempt.is_running:
-        return _alarm(observation, attempt)
+        return _alarm(observation, attempt) or _look(observation, attempt)
     if (
         attempt is None
         and plan.yaml_path is None
@@ -76,7 +81,7 @@ def moved_on(topic: str, observation: Observation) -> str | None:
         return "the results were collected"
     if observation.now >= state.deadline_at and not state.questions:
         return "the time limit has passed"
-    if kind == "alarm":
+    if kind in ("alarm", "look"):
         same = attempt is not None and attempt.is_running and attempt.number == int(number)
         return None if same else f"attempt {number} is over"
     before = int(number) if kind == "failure" else int(number) - 1  # attempts there were when it was put
@@ -95,6 +100,17 @@ def _alarm(observation: Observation, attempt: AttemptState) -> Question | None:
         topic = f"alarm:{attempt.number}:plateau:{age}"
         return Question("alarm", topic, health.plateau, {"alarm": [health.plateau]})
     return None
+
+
+def _look(observation: Observation, attempt: AttemptState) -> Question | None:
+    """A long, healthy training: at its first step, at a third, at two thirds; the latest that has come."""
+    progress = observation.progress
+    if progress is None or progress.expected_s < LOOK_FROM_S or not observation.state.options.looks:
+        return None
+    share = progress.share or 0.0
+    which = next(name for name, due in _LOOKS.items() if share >= due)
+    where = f"{share:.0%} of its steps are done" if progress.share is not None else "its end is not known"
+    return Question("look", f"look:{attempt.number}:{which}", f"a look: {where}", {"where": where})
 
 
 def _slug(sentence: str) -> str:

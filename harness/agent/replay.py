@@ -27,7 +27,7 @@ from harness.journal.model_events import (
     LlmRetried,
     LlmSettled,
 )
-from harness.observation import Observation
+from harness.observation import Observation, Progress
 from harness.providers.chat import RejectedError, Request
 from harness.providers.cost import Spending
 from harness.providers.model import InterruptedAskError, LimitReachedError, OutOfPatienceError
@@ -94,6 +94,7 @@ def _observation(past: "_Past", seen: Mapping[str, Any]) -> Observation:
         seen.get("overdue", False),
         seen.get("unrecorded", False),
         Health(**{**health, "fatal": tuple(health.get("fatal", ()))}),
+        Progress(**seen["progress"]) if "progress" in seen else None,
         apply_changes.config_before(past, state),  # type: ignore[arg-type]
         past.dir,
         view.citable(past.dir, past.entries) if may_cite else None,

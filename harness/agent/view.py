@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import templating
-from harness.actions import TOOLS
+from harness.actions import TOOLS, MetricsSummary
 from harness.agent import excerpts
+from harness.agent.look import look
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
@@ -39,6 +40,7 @@ from harness.wording import duration
 
 LONGEST_BLUEPRINT = 12_000
 MAX_CALLS = 24  # of one consultation
+LONGEST_TABLE = 6_000
 
 
 def request(experiment: Experiment, consultation: Consultation, evidence: Evidence | None) -> Request:
@@ -59,6 +61,12 @@ def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
 
     end = next((entry.seq for entry in entries if isinstance(entry.event, events.Collected)), len(entries))
     return evidence_of_run(result_dir, list(entries[:end]))
+
+
+def metrics_now(experiment: Experiment) -> str:
+    """The metrics of the running attempt so far, as a table."""
+    shown = look(MetricsSummary(), experiment)
+    return shown.text or shown.error
 
 
 def _opening(
@@ -93,7 +101,7 @@ def _question(
     assert isinstance(consult, Consult)
     kind, *rest = consult.topic.split(":")
     facts: dict[str, Any] = {"attempt": len(state.attempts), **consult.facts}
-    if kind in ("failure", "check", "config"):
+    if kind in ("failure", "check", "config", "look"):
         facts["config"] = framed(apply_changes.config_before(experiment, state), conversation.LONGEST_TEXT)
     if kind == "failure" and state.attempt is not None:
         found = state.attempt.diagnosis or Diagnosis("", None, "")
@@ -105,6 +113,8 @@ def _question(
     elif kind == "alarm":
         facts["alarm"] = [framed(sentence, 600) for sentence in facts["alarm"]]
         facts["reason"] = rest[1]
+    elif kind == "look":
+        facts["metrics"] = framed(facts["metrics"], LONGEST_TABLE)
     elif kind == "results":
         if state.collected is not None:
             reason = framed(state.collected.reason, 600)

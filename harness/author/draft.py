@@ -26,6 +26,7 @@ from harness.blueprint.scaffold import (
 )
 from harness.blueprint.trainer import ask_own_trainer
 from harness.config.edit import get, load
+from harness.earlier_runs import estimate
 from harness.guard.science import refuse_settings
 
 _PACKAGE = "ajet_harness-*.dist-info"
@@ -132,11 +133,12 @@ def _sections(blueprint: RenderBlueprint, handover: Finish | None) -> dict[str, 
 @dataclass(frozen=True)
 class Findings:
     """Sentences for people, each with what to do. `needs`: what this machine or this version does not have;
-    the experiment is as it should be all the same."""
+    the experiment is as it should be all the same. `takes`: how long it is expected to take."""
 
     problems: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    takes: str = ""
 
 
 def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
@@ -167,7 +169,9 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
             else:
                 text = f"{problem.message} — {problem.fix}".replace(f"{folder}/", "")
                 found[problem.severity].append(text)
-    return Findings(*(tuple(each) for each in found.values()))
+        takes = estimate(plan, config)
+        known = takes.in_words if takes else "not known: no earlier run is like it"
+        return Findings(tuple(found["error"]), tuple(found["need"]), tuple(found["warning"]), known)
 
 
 def _is_named(draft: Draft, brief: Brief) -> bool:

@@ -28,11 +28,14 @@ from harness.author.draft import (
 )
 from harness.author.lookups import look
 from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
+from harness.earlier_runs import EarlierRun, in_folder
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, cut, framed, talk
 from harness.providers.model import Model
 from harness.providers.tools import Action
+from harness.wording import short_duration
 
 MAX_CALLS = 25
+MOST_METRICS = 30
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -78,6 +81,7 @@ class DraftSession:
             given={key: framed(value) for key, value in brief.given.items()},
             template=brief.template,
             files=framed(files),
+            earlier=[_earlier(run) for run in in_folder(brief.cwd)],
             config=render_config("NAME", {}),
         )
 
@@ -138,6 +142,7 @@ class DraftSession:
         lines = [f"problem: {text}" for text in found.problems]
         lines += [f"this machine lacks something, the person is told: {text}" for text in found.needs]
         lines += [f"note: {text}" for text in found.warnings]
+        lines.append(f"how long it takes: {found.takes}; it may take {self.draft.plan.max_time or 'a day'}")
         return "\n".join(["problems were found" if found.problems else "no problems", *lines])
 
     def _finish(self, call: Finish) -> str:
@@ -147,6 +152,13 @@ class DraftSession:
         self.texts(draft)
         self.draft = draft
         return "handed over"
+
+
+def _earlier(run: EarlierRun) -> dict[str, str]:
+    """What an earlier run in this folder tells, as data."""
+    command, took = " ".join(run.state.command.split()), short_duration(run.took_s)
+    metrics = ", ".join(run.metrics()[:MOST_METRICS]) or "none"
+    return {"command": framed(command, 400), "took": took, "metrics": framed(metrics, 1000)}
 
 
 def _refuse_unprintable(value: Any) -> None:

@@ -112,6 +112,15 @@ class Given:
             "never: ask nobody.",
         ),
     ] = None
+    quiet_model: Annotated[
+        bool,
+        Option(
+            "--quiet-model",
+            help="Do not ask the language model about a healthy training (three looks, where it takes half "
+            "an hour or more).",
+        ),
+    ] = False
+
     notify: Notify = None
 
     def over(self, before: "RunOptions") -> "RunOptions":
@@ -138,6 +147,7 @@ class Given:
             if self.answer_within == "never"
             else seconds_of(self.answer_within, "--answer-within"),
             sandbox=self.sandbox,
+            quiet_model=self.quiet_model or None,
         )
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has

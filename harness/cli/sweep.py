@@ -169,10 +169,11 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
     import asyncio
 
     from harness.cli import asking
+    from harness.earlier_runs import estimate
     from harness.providers.conversation import Account
     from harness.sweep.create import rehearse
     from harness.sweep.design import make_plan
-    from harness.sweep.forecast import expected_run_s
+    from harness.sweep.points import config_text
     from harness.sweep.proposal import Proposing
 
     def checked(spec: "SweepSpec") -> "SweepPlan":
@@ -186,8 +187,8 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
             "a question needs a language model (--model anthropic:NAME, or `model` in the [llm] section of "
             "harness.toml); or say what to vary: `harness sweep BLUEPRINT --vary KEY=V1,V2`"
         )
-    author, run_s, account = choice.config.model_word, expected_run_s(blueprint), Account()
-    errand = Proposing(question, blueprint, checked, author, given, run_s)
+    takes, account = estimate(blueprint, config_text(blueprint)), Account()
+    errand = Proposing(question, blueprint, checked, choice.config.model_word, given, takes)
     with tempfile.TemporaryDirectory() as folder, asking.held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
@@ -208,11 +209,14 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
 def _show(asked: _Asked, as_json: bool) -> None:
     """Print the plan, after everything that could be refused has been looked at."""
     from harness.cli.show_sweep import plan_json, print_plan
+    from harness.earlier_runs import estimate
     from harness.sweep.create import rehearse
-    from harness.sweep.forecast import expected_run_s, forecast
+    from harness.sweep.forecast import forecast
+    from harness.sweep.points import config_text
 
     warnings = rehearse(asked.plan, asked.blueprint)
-    seen = forecast(asked.plan, expected_run_s(asked.blueprint), asked.blueprint.max_time_s)
+    takes = estimate(asked.blueprint, config_text(asked.blueprint))
+    seen = forecast(asked.plan, takes, asked.blueprint.max_time_s)
     if as_json:
         print_json({**plan_json(asked.plan, seen), "warnings": list(warnings)})
         return

@@ -14,6 +14,7 @@ from harness.command import Call
 from harness.config import reader, readings
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
+from harness.doctor.similar_paths import similar
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -41,9 +42,22 @@ def trainer_takes_it(launch: PlannedLaunch) -> Iterator[Finding]:
     for text, fix, severity in verdict.remarks:
         made_later = verdict.about_data and launch.prepares
         make = problem if severity == "error" and not made_later else warning
-        yield make(text.replace(f"{folder}/", ""), fix, "config_error")
+        found = make(text.replace(f"{folder}/", ""), fix, "config_error")
+        yield found.fixed_by("correct_path", **meant) if (meant := _meant(launch, text)) else found
     if not verdict.failure and not verdict.remarks:
         yield fine("the trainer's dry run takes the config")
+
+
+def _meant(launch: PlannedLaunch, remark: str) -> dict[str, str]:
+    """What corrects the path of data that the trainer misses; {} where no one file is like it."""
+    for key, text in launch.settings.texts():
+        if (
+            key.endswith("file_path")
+            and f"{text}." in f"{remark}."
+            and (new := similar(text, launch.codebase))
+        ):
+            return {"key": key, "old": text, "new": new}
+    return {}
 
 
 def is_read(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -4,26 +4,32 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from harness.blueprint import names
 from harness.blueprint.surroundings import faults_of
-from harness.command import BUILTINS, Call
+from harness.command import BUILTINS, Call, read_or_empty
+from harness.command.launch_command import bare
+from harness.config import edit, flatten
+from harness.config.reader import UnreadableConfigError
+from harness.doctor.configs import named_files
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.settings import local_path
+from harness.doctor.settings import Settings, local_path
+from harness.doctor.similar_paths import similar
 from harness.wording import did_you_mean
 
 _ARE_READ = re.compile(
     r"(?:^|[._])(?:(?:train|val|valid|validation|test|eval|data|dataset|prompt|input)"
-    r"[._]?(?:files?|path|file_path|data|dir|root)"
+    r"[._]?(?:files?|path|file_path|data|dir|root|csv|jsonl?|parquet)"
     r"|(?:model|tokenizer|reward_model|adapter|config|reward_function|custom_cls|deepspeed)_?(?:path|file)"
-    r"|^(?:data|dataset|input|config|train|val|test)|(?<!markdown_)file_path"
+    r"|^(?:data|dataset|corpus|csv|input|config|train|val|test)|(?<!markdown_)file_path"
     r"|resume_from_path|resume_from_checkpoint|init_from|data_files)$",
     re.IGNORECASE,
 )
-_OF_DATA = re.compile(r"train|val|test|eval|data|prompt|input", re.IGNORECASE)
+_OF_DATA = re.compile(r"train|val|test|eval|data|prompt|input|corpus|csv", re.IGNORECASE)
 _IS_WRITTEN = re.compile(r"out|save|log|dump|export|cache|result|predict", re.IGNORECASE)
 _DATA_FILE = re.compile(r".+\.(?:jsonl?|parquet|csv|tsv|txt|arrow|npy|npz|h5|hdf5|pt|bin)")
 _LOOKS_LOCAL = re.compile(
@@ -89,18 +95,18 @@ def _program(launch: PlannedLaunch, call: Call) -> Iterator[Finding]:
 def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
     """Files and folders that the settings say are read exist and can be read. A relative path of a foreign
     program is looked for where it is started, and beside its script and its config."""
-    named = {text: key for key, text in reversed(list(launch.settings.texts())) if _ARE_READ.search(key)}
+    named: dict[str, tuple[str, Path | None]] = {}
+    for file, settings in _sources(launch):
+        for key, text in settings.texts():
+            if _ARE_READ.search(key) and _LOOKS_LOCAL.match(text):
+                named.setdefault(text, (key, file))
     good = 0
-    for text, key in reversed(named.items()):
-        path = local_path(text, launch.codebase) if _LOOKS_LOCAL.match(text) else None
+    for text, (key, file) in named.items():
+        path = local_path(text, launch.codebase)
         if path is None:
             continue
-        if not any((folder / path).exists() for folder in _bases(launch)):
-            fix = "correct the path, or put the file there; if the training makes it, name the command in "
-            fix = _meant(path) or f"{fix}[exp_prepare_command]"
-            is_sure = not launch.prepares and _is_needed(launch, key, text)
-            make = problem if is_sure else warning
-            yield make(f"{key}: {text} does not exist", fix, "path_not_found")
+        if not any((folder / path).exists() for folder in _bases(launch, file)):
+            yield _missing(launch, key, text, file)
         elif not os.access(path, os.R_OK):
             yield problem(f"{key}: {text} cannot be read", f"run `chmod u+r {path}`", "permission")
         else:
@@ -109,13 +115,48 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
         yield fine(f"{good} file(s) and folder(s) that the settings name are there")
 
 
-def _bases(launch: PlannedLaunch) -> list[Path]:
-    """Where a relative path may be looked for."""
+def _sources(launch: PlannedLaunch) -> Iterator[tuple[Path | None, Settings]]:
+    """What the launch is given, and each other YAML file that the command names, with where it stands."""
+    yield None, launch.settings
+    for path, text in named_files(launch.calls).items():
+        if path.suffix != ".json" and path != launch.config_path:
+            with suppress(UnreadableConfigError):  # the check of other configs says so
+                yield path, Settings(flatten(edit.load(text)))
+
+
+def _missing(launch: PlannedLaunch, key: str, text: str, file: Path | None) -> Finding:
+    """A path that leads to nothing. Where one file is like it, the exact edit, which is the author's to make:
+    `correct_path` holds it where it is one of the launch's own settings."""
+    is_sure = not launch.prepares and _is_needed(launch, key, text)
+    make, said = problem if is_sure else warning, f"{key}: {text} does not exist"
+    meant = similar(text, launch.codebase)
+    if not meant:
+        fix = "correct the path, or put the file there; if the training makes it, name the command in "
+        near_it = _meant(launch.codebase / Path(text).expanduser())
+        return make(said, near_it or f"{fix}[exp_prepare_command]", "path_not_found")
+    where = f"{launch.shown(file)}: {key}" if file else _place(launch, key)
+    found = make(
+        said, f"one file is like it, so correct {where} {text} → {meant}, if you mean it", "path_not_found"
+    )
+    is_ours = file is None and launch.settings.get(key) == text
+    return found.fixed_by("correct_path", key=key, old=text, new=meant) if is_ours else found
+
+
+def _place(launch: PlannedLaunch, key: str) -> str:
+    """Where one of the launch's settings stands, and its name there."""
+    config, given = launch.config_path, read_or_empty(launch.blueprint.launch_command or "").setting_of(key)
+    if config is None or given is not None:
+        return f"the launch command: {bare(given.name) if given else key}"
+    return f"{config.name}: {key}"
+
+
+def _bases(launch: PlannedLaunch, file: Path | None) -> list[Path]:
+    """Where a relative path may be looked for. `file`: the one that names it, if any."""
     if launch.is_bundled or launch.settings.is_of_verl:
         return [launch.codebase]
     started = [program.call.folder for program in launch.programs]
     scripts = [program.script.parent for program in launch.programs if program.script is not None]
-    beside = [launch.config_path.parent] if launch.config_path is not None else []
+    beside = [each.parent for each in (launch.config_path, file) if each is not None]
     return [launch.codebase, *filter(None, started), *scripts, *beside]
 
 
@@ -127,11 +168,7 @@ def _is_needed(launch: PlannedLaunch, key: str, text: str) -> bool:
     return bool(is_data) and launch.look.parser != "hydra"
 
 
-def near(path: Path) -> str:
-    """The name beside it that is most like it; "" for none."""
-    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    return did_you_mean(path.name, beside, "{}")
-
-
 def _meant(path: Path) -> str:
-    return f"did you mean {meant}?" if (meant := near(path)) else ""
+    """The name beside it that is most like it, as a question; "" for none."""
+    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    return did_you_mean(path.name, beside, "did you mean {}?")

@@ -301,6 +301,13 @@ def narratives_cite_facts(
     return sections.refusal(written, observation.evidence)
 
 
+def proposals_follow_results(action: actions.ProposeNext, observation: Observation) -> str | None:
+    """Another experiment is proposed from results."""
+    if observation.state.collected is None:
+        return "there are no results to go on from yet; use note for remarks"
+    return None
+
+
 def ends_are_real(
     action: actions.Finish | actions.Collect | actions.Report, observation: Observation
 ) -> str | None:
@@ -346,6 +353,7 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.PatchCode, code_changes_where_the_author_allows),
     (actions.InstallPackage, installs_need_permission),
     (actions.WriteSections | actions.WriteReportSection, narratives_cite_facts),
+    (actions.ProposeNext, proposals_follow_results),
     (actions.Finish | actions.Collect | actions.Report, ends_are_real),
 )
 """Each rule with the actions that it judges: first what asks whether there is anything to act on, then what

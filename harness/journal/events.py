@@ -344,6 +344,15 @@ class SectionsWritten(ActionResult, kind="sections_written", needs="collected"):
     left_out: tuple[str, ...] = ()
 
 
+class NextProposed(ActionResult, kind="next_proposed", needs="collected"):
+    """An experiment that may follow was written. `text`: the command that starts it; `error`: why there is
+    none."""
+
+    action: ClassVar[str] = "propose_next"
+    text: str = ""
+    error: str = ""
+
+
 class Collected(ActionResult, kind="collected", bars="running", sets="collected"):
     """How the run is judged, from its raw files."""
 

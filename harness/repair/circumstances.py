@@ -7,14 +7,13 @@ about just that. Looked up when the failure is diagnosed; nothing is changed.
 import re
 import resource
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from harness.attempt import UNKNOWN, Remedy
 from harness.blueprint.types import Blueprint
 from harness.command import calls, read_or_empty
 from harness.command.launch_command import bare
 from harness.doctor.configs import numbers_as_text
-from harness.doctor.paths import near
+from harness.doctor.similar_paths import similar
 from harness.machine.disk import in_words
 from harness.machine.memory import memory_available, memory_limit
 from harness.machine.ports import holder
@@ -110,13 +109,13 @@ def _named_path(now: Situation, plan: Blueprint) -> Seen:
     key = next((key for key, value in values if path and _means(value, path)), "")
     if not key:
         return
-    meant = near(plan.codebase_dir / path)
+    meant = similar(path, plan.codebase_dir)
     hint = f" (did you mean {meant}?)" if meant else ""
     yield (
         f"It is named by {key} in {_file(plan, now, key)}, and looked for in {plan.codebase_dir}.",
         _advice(
             f"Correct {key} in {_file(plan, now, key)}{hint}, or put the file there.",
-            by_hand=_edit(now, key, str(Path(path).parent / meant)) if meant else "",
+            by_hand=_edit(now, key, meant) if meant else "",
         ),
     )
 

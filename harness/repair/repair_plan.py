@@ -57,6 +57,10 @@ def repairs(
     return tuple(remedies_for(names, now)[:MOST_REPAIRS])
 
 
+OF_A_PERSON = "correct_path"
+"""The repair that only a person may allow: paths are the author's."""
+
+
 def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list[Remedy]:
     """What can be done about a problem that the check before a launch found, in order. `config`: what the
     launch would start from, with the pending changes."""
@@ -94,6 +98,9 @@ def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[actions.Action]:
         "remedy": name,
     }
     found: list[actions.Action] = []
+    if name == OF_A_PERSON:
+        question = f"{diagnosis.cause} May it be changed?"
+        return [actions.AskPerson(question=question[:1000], changes=dict(repair.edits), remedy=name)]
     edits = list(repair.edits.items())
     for start in range(0, max(len(edits), bool(repair.remove)), MOST_EDITS):
         remove = repair.remove if start == 0 else ()
@@ -116,6 +123,8 @@ def is_done(action: actions.Action, draft: PendingChanges) -> bool:
     """True if the draft holds this step of a repair already, also with other values."""
     if action.kind in MEASURES:
         return measure(action.kind, actions.arguments(action)) in draft.measures
+    if isinstance(action, actions.AskPerson):
+        return set(action.changes) <= {change.what for change in draft.changes if change.allowed_by}
     assert isinstance(action, actions.EditConfig | actions.SetEnvironment)
     touched = {change.what for change in draft.changes if change.remedy == action.remedy}
     wanted = (

@@ -26,10 +26,12 @@ def manifest(result_dir: Path) -> list[dict[str, Any]]:
 
 
 def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
-    """What finish.flag of a run vouches for: raw files, journal, a model's transcript, a person's answers."""
+    """What finish.flag of a run vouches for: raw files, journal, a model's transcript, a person's answers,
+    the experiment that is proposed."""
     written = [result_dir / "journal.jsonl", result_dir / "transcript.jsonl"]
     answers = sorted((result_dir / "approvals").glob("*.json"))
-    return [*manifest(result_dir), *fingerprints(result_dir, [*written, *answers])]
+    proposed = sorted((result_dir / "next").glob("*"))
+    return [*manifest(result_dir), *fingerprints(result_dir, [*written, *answers, *proposed])]
 
 
 def files_of(folder: Path, apart: Collection[str] = ()) -> Iterator[Path]:

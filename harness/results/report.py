@@ -25,6 +25,7 @@ from harness.results.manifest import fingerprints, manifest, plain, with_checksu
 from harness.results.narrative.added import FILE, TRANSCRIPT, Added, added
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
+from harness.results.next_step import NextStep
 from harness.results.parts import Parts
 from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
@@ -76,7 +77,8 @@ def build_report(
         missing = (f"words of the language model ({run.state.no_words}); {how}", *missing)
     view = build_view(record, facts, run, came_to, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
-    headline = _words("headline", view.key_facts, view=view, mark=view.mark)
+    next_step = text.clean_tree(NextStep.of(result_dir), secrets)
+    headline = _words("headline", view.key_facts, view=view, mark=view.mark, next_step=next_step)
     finding = "".join(_words("finding", view.key_facts))
     _write_documents(
         target,
@@ -88,6 +90,7 @@ def build_report(
         narrative=said,
         narrator=later.author if later.sections else run.author,
         samples=text.clean_tree(answers, secrets),
+        next_step=next_step,
         episode_pages=episode_pages(record),
         **page_parts(figures),
     )

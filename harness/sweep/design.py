@@ -223,7 +223,7 @@ class Defaults:
                 return "", [None]
             raise SweepError(
                 f"seeds: {spec.seeds}, but it is not known where the command takes its seed from; say "
-                "it with `--seed-key arg:--seed` (in sweep.yaml: `seed_key: arg:--seed`), or leave seeds at 1"
+                "it with `--seed-key arg:--seed` (as a field: `seed_key: arg:--seed`), or leave seeds at 1"
             )
         if isinstance(spec.seeds, list):
             return key, list(spec.seeds)

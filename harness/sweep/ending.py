@@ -70,6 +70,7 @@ def seal(sweep: Sweep) -> None:
         return
     own = [folder.blueprint, folder.spec, folder.plan, folder.journal, folder.proposal, folder.transcript]
     shared = [*sorted(folder.snapshot.glob("*.json")), *sorted(folder.dir.glob("plan/*/*"))]
+    shared += sorted(folder.dir.glob("next/*"))
     ends = [folder.result_dir(name) / "finish.flag" for name in state.runs]
     manifest = fingerprints(folder.dir, [*own, *shared, *ends])
     sweep.write_finish_flag({**sweep_flag(state, known_secrets(folder.dir)), "manifest": manifest})

@@ -10,6 +10,7 @@ exp_results/<sweep>/
   jobs/<run>-NN/ the harness processes behind it
   <run>/         the result folder of every run, canary/ that of the canary
   sweep_report.md  sweep_report.html  sweep.json  points.csv  figures/
+  next/          sweep.yaml of the sweep that would decide what is open, proposal.json: why
   finish.flag    written last
 ```
 """

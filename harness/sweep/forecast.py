@@ -7,15 +7,11 @@ In: the plan, and how long runs of the blueprint took. Out: `Forecast`.
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness import index
-from harness.state import Outcome
-
 if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
+    from harness.earlier_runs import Estimate
     from harness.sweep.plan import SweepPlan
 
 
@@ -23,11 +19,11 @@ if TYPE_CHECKING:
 class Forecast:
     """Times in seconds.
 
-    `run_s`, `all_s`: expected, None where no run of the blueprint has finished; `most_run_s`, `most_all_s`:
-    at the runs' own time limits. `within_budget`: how many runs the budget is enough for, by what is
-    expected, else at the limits; None without a budget. `two_points`: standard deviations between seeds by
-    which two points must differ to be found with 80 % power, None with one seed; `two_levels`: the same for
-    two values of a key, averaged over the other keys of a grid.
+    `run_s`, `all_s`: expected, None where no earlier run tells it; `source`: which runs do; `most_run_s`,
+    `most_all_s`: at the runs' own time limits. `within_budget`: how many runs the budget is enough for, by
+    what is expected, else at the limits; None without a budget. `two_points`: standard deviations between
+    seeds by which two points must differ to be found with 80 % power, None with one seed; `two_levels`: the
+    same for two values of a key, averaged over the other keys of a grid.
     """
 
     runs: int
@@ -39,6 +35,7 @@ class Forecast:
     seeds: int
     two_points: float | None
     two_levels: dict[str, float]
+    source: str = ""
 
     @property
     def fits_budget(self) -> bool | None:
@@ -46,9 +43,10 @@ class Forecast:
         return None if self.within_budget is None else self.within_budget >= self.runs
 
 
-def forecast(plan: SweepPlan, estimate_s: float | None, most_s: float) -> Forecast:
-    """`estimate_s`: what one run takes, None if unknown; `most_s`: what it may take at most. The canary,
+def forecast(plan: SweepPlan, estimate: Estimate | None, most_s: float) -> Forecast:
+    """`estimate`: what one run takes, None if unknown; `most_s`: what it may take at most. The canary,
     whose time is not known, is not counted."""
+    estimate_s = estimate.run_s if estimate is not None else None
     runs, seeds = len(plan.runs), len(plan.runs) // len(plan.points)
     rounds = math.ceil(runs / plan.parallel)
     one = most_s if estimate_s is None else estimate_s
@@ -65,19 +63,8 @@ def forecast(plan: SweepPlan, estimate_s: float | None, most_s: float) -> Foreca
         seeds=seeds,
         two_points=detectable(seeds, 1),
         two_levels=_levels(plan, seeds),
+        source=estimate.source if estimate is not None else "",
     )
-
-
-def expected_run_s(blueprint: Blueprint) -> float | None:
-    """The median wall time of the runs of this blueprint file that succeeded; None where there is none."""
-    took = [
-        state.finished_at - state.created_at
-        for _, state in index.earlier_runs(blueprint)
-        if state.verdict is not None
-        and state.verdict.outcome is Outcome.SUCCEEDED
-        and state.finished_at is not None
-    ]
-    return statistics.median(took) if took else None
 
 
 def _levels(plan: SweepPlan, seeds: int) -> dict[str, float]:

@@ -168,7 +168,8 @@ def _what_differs(plan: SweepPlan, run: SweepRun) -> str:
     ).strip()
 
 
-def _for_readers(made: Blueprint) -> str:
+def for_readers(made: Blueprint) -> str:
+    """The blueprint as Markdown, which reads back."""
     texts = (made.launch_command, made.prepare_command, made.cleanup_command)
     longest = max((len(found) for text in texts for found in _BACKTICKS.findall(text or "")), default=2)
     return templating.render(
@@ -192,7 +193,7 @@ def write_runs(plan: SweepPlan, base: Base, folder: SweepFolder, ask: AskTrainer
         folder.run_blueprint(run.name).parent.mkdir(parents=True, exist_ok=True)
         if config is not None:
             write_atomically(folder.run_config(run.name), config, mode=0o600)
-        write_atomically(folder.run_blueprint(run.name), _for_readers(made[run.name]), mode=0o600)
+        write_atomically(folder.run_blueprint(run.name), for_readers(made[run.name]), mode=0o600)
         write_json(folder.run_data(run.name), made[run.name].as_json(), mode=0o600)
     if base.blueprint.launch_command is None:
         _ask_trainer(plan, made, ask)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from harness import index, templating
+from harness import templating
 from harness.actions import Action
 from harness.agent import excerpts
 from harness.agent.excerpts import NotShownError
@@ -27,6 +27,7 @@ from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.lookups import look
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
+from harness.earlier_runs import Estimate, known_metrics
 from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
@@ -62,8 +63,9 @@ class ProposeSweep(Action, kind="propose_sweep"):
     sweep: Annotated[
         Ablation,
         Field(
-            description="The sweep. Give vary, design, seeds, metric, goal, and in expect one entry for "
-            "every value of every key but its baseline."
+            description="The sweep. Give vary, design, seeds (with seed_key for a command without "
+            "config), metric, goal, and in expect one {key, level, effect, why} for every value of every "
+            "key but its baseline."
         ),
     ]
     hypothesis: Annotated[_Paragraph, Field(description="What you think the answer is, and why.")]
@@ -107,7 +109,7 @@ class Proposing:
 
     `planned`: makes the plan of a spec and checks it, raises SweepError; `author`: the model's name, for the
     plan; `given`: fields of `SweepSpec` that the person has fixed, which hold whatever the model says;
-    `run_s`: what one run takes, None if unknown; `most_runs`: of all points and seeds together.
+    `takes`: what one run takes, None if unknown; `most_runs`: of all points and seeds together.
     """
 
     question: str
@@ -115,7 +117,7 @@ class Proposing:
     planned: Callable[[SweepSpec], SweepPlan]
     author: str
     given: Mapping[str, Any] = field(default_factory=dict)
-    run_s: float | None = None
+    takes: Estimate | None = None
     most_runs: int = MOST_RUNS
     proposal: Proposal | None = None
     declined: str = ""
@@ -160,7 +162,7 @@ class Proposing:
             protected=blueprint.protected_keys,
             metrics=[framed(name) for name in self.metrics],
             most_runs=self.most_runs,
-            run_minutes=None if self.run_s is None else self.run_s / 60,
+            takes=None if self.takes is None else self.takes.in_words,
             most_minutes=blueprint.max_time_s / 60,
             power={seeds: detectable(seeds, 1) for seeds in _SEEDS},
         )
@@ -200,6 +202,8 @@ class Proposing:
             raise SweepError(f"sweep: {', '.join(silent)} must be said")
         settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]
         refused = [why for item in (*settings, *proposed.set.items()) if (why := refusal(*item))]
+        if proposed.seed_key is not None and "seed_key" not in given:
+            refused += filter(None, [seed_refusal(proposed.seed_key)])
         if refused:
             reasons = "; ".join(dict.fromkeys(refused[:_MOST_PROBLEMS]))
             raise SweepError(f"{reasons} (a person can still vary it)")
@@ -240,15 +244,14 @@ def refusal(key: str, value: Scalar) -> str | None:
     return None
 
 
-def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
-    """The metrics of the newest run of this blueprint file that has any; () without one."""
-    from harness.results.collect import collect
-    from harness.results.result import metric_names
-
-    for folder, _ in reversed(index.earlier_runs(blueprint)):
-        if found := tuple(dict.fromkeys(map(excerpts.plain, metric_names(collect(folder))))):
-            return found
-    return ()
+def seed_refusal(key: str) -> str | None:
+    """Why a model may not say that the seeds go to this key, or None: a key that is named otherwise would be
+    varied unseen."""
+    last = keys.last_name((bare(key).lstrip("-+"),))
+    is_seed = any(word.endswith("seed") for word in last.split("_"))
+    if not is_seed or (kind_of(key) == "env" and variables.refuse(bare(key), "0")):
+        return f"seed_key: {key} is not named as a seed, so only a person says that it is one"
+    return None
 
 
 def _line(text: str) -> str:

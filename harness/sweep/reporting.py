@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.codec import decode
+from harness.errors import UserError
 from harness.options import RunOptions
 from harness.results.comparing import provenances
 from harness.results.comparing.types import PlannedRun, Study
@@ -48,6 +49,7 @@ async def report(sweep: Sweep) -> SweepReported:
         if sweep.state.drifted is None:  # what happens to the code and the packages later is no confound
             sweep.record(Drifted(tuple(await asyncio.to_thread(snapshot.changed, sweep.folder))))
         compared = await asyncio.to_thread(comparison, sweep.folder, sweep.state)
+        await asyncio.to_thread(_propose_next, sweep.folder, compared)
         built = await asyncio.to_thread(build, sweep.folder, sweep.state, compared)
         if not sweep.state.narrative and (sections := await _narrative(sweep, compared)):
             sweep.record(Narrated(sections))
@@ -126,6 +128,16 @@ def build(
     )
     compared = compared or comparison(folder, state)
     return build_sweep_report(folder.dir, compared, about, state.narrative, into)
+
+
+def _propose_next(folder: SweepFolder, compared: Comparison) -> None:
+    """Write the sweep that would decide what this one left open; without it only the proposal is missing."""
+    from harness.sweep.next_experiment import of_sweep
+
+    try:
+        of_sweep(compared, folder)
+    except UserError as error:
+        _log.warning("no experiment is proposed: %s", error)
 
 
 async def _narrative(sweep: Sweep, compared: Comparison) -> Mapping[str, Any]:

@@ -215,7 +215,7 @@ def _arguments(options: RunOptions) -> list[str]:
         "--max-llm-calls": options.max_calls,
         "--answer-within": "never" if options.answer_within_s == 0 else f"{options.patience_s:.0f} s",
     }
-    words = ["--policy", options.policy]
+    words = ["--policy", options.policy, "--quiet-model"]
     for name, value in (*given.items(), *(("--pass-key", key) for key in options.pass_keys)):
         words += [name, str(value)] if value is not None else []
     return words

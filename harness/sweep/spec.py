@@ -123,11 +123,11 @@ class Expect(Section):
     """What is expected of one level of one key, written down before anything runs."""
 
     key: str
-    """A key of `vary`."""
+    """A key of `vary`, as it stands there."""
     level: Value
     """One of its values, other than the baseline."""
     effect: Literal["higher", "lower", "none"]
-    """Of the metric itself against the baseline, whatever the goal is."""
+    """Whether the metric itself is higher or lower than at the baseline, whatever the goal is."""
     why: str = ""
     """The reason, in a sentence."""
 
@@ -187,6 +187,9 @@ class Ablation(Section):
     list. With one, nothing can be said about other seeds."""
     set: Settings = {}
     """Settings that differ from the blueprint in all points alike."""
+    seed_key: KeyName | None = None
+    """Where the seed stands, as a key of `vary`, such as `arg:--seed`. Left out: `ajet.trainer_common.seed`
+    where the config has `ajet:`; a command of one's own has no seeds then."""
     metric: Line = ""
     """What is compared, as in metrics.jsonl, with `val/` for validations. Left out: what the blueprint names
     in `[exp_metrics]`; `val/task_pass_rate@1` where the bundled trainer validates; else the one that the
@@ -194,7 +197,8 @@ class Ablation(Section):
     goal: Goal | None = None
     """`max` or `min`: which way is better. Left out: as the blueprint says, else as the metric's name."""
     expect: list[Expect] = []
-    """What is expected, before anything runs."""
+    """What is expected, before anything runs: `{key: arg:--lr, level: 0.01, effect: higher, why: a reason}`
+    for each value but the baseline."""
 
     @field_validator("samples")
     @classmethod
@@ -219,6 +223,13 @@ class Ablation(Section):
         if both := settings.keys() & info.data.get("vary", {}):
             raise ValueError(f"{', '.join(both)} is varied and set; leave it out of one of them")
         return settings
+
+    @field_validator("seed_key")
+    @classmethod
+    def _seed_key(cls, key: str | None, info: ValidationInfo) -> str | None:
+        if key is not None and (key in info.data.get("vary", {}) or key in info.data.get("set", {})):
+            raise ValueError(f"{key} is varied or set; give its values as seeds instead: `seeds: [0, 1]`")
+        return key
 
     @field_validator("expect")
     @classmethod
@@ -245,9 +256,6 @@ class SweepSpec(Ablation):
     """What the sweep shall answer, in a sentence."""
     design_seed: int = Field(default=0, ge=0)
     """Decides which points a `random` design draws."""
-    seed_key: KeyName | None = None
-    """Where the seed stands, as a key of `vary`. Left out: `ajet.trainer_common.seed` where the config has
-    `ajet:`."""
     threshold: float | None = None
     """Value of the metric whose first reaching is timed. Left out: the baseline's mean at its end."""
     parallel: int | None = Field(default=None, ge=1)
@@ -271,13 +279,6 @@ class SweepSpec(Ablation):
         if name and not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of a folder; use letters, digits, `-`, `_` and `.`")
         return name
-
-    @field_validator("seed_key")
-    @classmethod
-    def _seed_key(cls, key: str | None, info: ValidationInfo) -> str | None:
-        if key is not None and (key in info.data.get("vary", {}) or key in info.data.get("set", {})):
-            raise ValueError(f"{key} is varied or set; give its values as seeds instead: `seeds: [0, 1]`")
-        return key
 
     @field_validator("budget", mode="before")
     @classmethod

@@ -32,6 +32,7 @@ FINDINGS = {
     "findings": [{"kind": "change", "metric": "reward"}],
     "interpretation": "It learns. <script>alert()</script>",
 }
+NEXT = {"question": "Is it so at a lower rate?", "set": {"lr": 0.0001}, "why": "<b>One</b> rate was tried."}
 
 
 def write_plan(bench: Bench) -> None:
@@ -54,7 +55,8 @@ def run_with(
 def careful(seen: Seen) -> Step:
     """A model that finds the cause, repairs it, and reads the results."""
     if "The experiment is over" in seen.text:
-        return call("write_sections", sections=[FINDINGS])
+        proposed = any(each.name == "propose_next" for each in seen.calls)
+        return call("write_sections", sections=[FINDINGS]) if proposed else call("propose_next", **NEXT)
     done = [each.name for each in seen.calls]
     if not done:
         return say_and_call("Let me see.", "search_log", pattern="pool exhausted")
@@ -76,6 +78,10 @@ def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench) ->
     report = (bench.result_dir / "result.md").read_text()
     assert "reward was higher at step 5 (1) than at step 1 (0.2)" in report and "not checked" in report
     assert "num_workers" in report
+    following = bench.result_dir / "next" / "blueprint.md"
+    assert f"`harness run {following}`" in report and "the words of anthropic:scripted" in report
+    assert "lr: 0.0001" in following.with_name("config.yaml").read_text()
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
     assert "<script>" not in (bench.result_dir / "report.html").read_text().split("It learns")[1][:200]
     assert "hf_abcdefghij" not in shown
     transcript = bench.result_dir / "transcript.jsonl"

@@ -153,6 +153,11 @@ def correct_key(now: Situation) -> Repair | None:
     return Repair(edits={meant: known[wrong]}, remove=(wrong,)) if may_change and meant not in known else None
 
 
+def correct_path(now: Situation) -> Edits:
+    """The one file that is like a missing one, as the check before the launch found it."""
+    return {now.captured("key"): now.captured("new")} if now.captured("new") else {}
+
+
 def _bare(said: str) -> str:
     """A key without the signs that logs and command lines put around it; "" for what is none."""
     key = re.sub(r"^[+~-]*|['\"`]", "", said).strip(". ")

@@ -21,6 +21,7 @@ from harness.results.manifest import fingerprints, with_checksum
 from harness.results.narrative.added import FILE, TRANSCRIPT, added
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
+from harness.results.next_step import NextStep
 from harness.results.parts import Parts
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page, points_csv, to_json
@@ -69,8 +70,11 @@ def build_sweep_report(
     figures = draw_figures(comparison, folder, parts, into)
     no_words = (about.no_words,) if about.no_words and told is None else ()
     view["notes"] = (*view["notes"], *parts.left_out, *no_words)
+    next_step = text.clean_tree(NextStep.of(folder), secrets)
+    if next_step is not None:
+        view["headline"] = (*view["headline"], f"next experiment: {next_step.command}")
     values = {"view": view, "comparison": comparison, "figures": figures, "narrative": told}
-    values |= {"narrator": later.author if later.sections else about.model}
+    values |= {"narrator": later.author if later.sections else about.model, "next_step": next_step}
     values |= {"duration": duration, "time_text": time_text, "level": level_text}
     documents = {
         "sweep_report.html": render("reports/sweep_report.html.j2", **values, **page_parts(figures)),

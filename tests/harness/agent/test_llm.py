@@ -12,8 +12,11 @@ import pytest
 from harness import journal
 from harness.agent import loop
 from harness.agent.llm import MAX_TROUBLES, LlmPolicy
+from harness.agent.replay import replay
 from harness.experiment import Experiment
-from harness.journal.events import Intent
+from harness.journal.events import Intent, Noted
+from harness.observation import Progress
+from harness.options import RunOptions
 from harness.providers.chat import AssistantTurn, Request, ToolResultTurn
 from harness.providers.model import OutOfPatienceError
 from harness.state import Outcome, Verdict
@@ -61,9 +64,14 @@ async def run(folder: Path, ends: list[dict[str, Any]], answers: list[Answer], *
 
 
 async def carry(
-    experiment: Experiment, world: World, answers: list[Answer], kill_at: int | None = None
+    experiment: Experiment,
+    world: World,
+    answers: list[Answer],
+    kill_at: int | None = None,
+    progress: Progress | None = None,
 ) -> Ended:
     executor, model = FakeExecutor(experiment, world, kill_at), FakeModel(experiment, answers)
+    executor.progress = progress
     try:
         verdict = await loop.run(executor, LlmPolicy(experiment, model, asyncio.Event()))  # type: ignore[arg-type]
     finally:
@@ -100,6 +108,34 @@ async def test_a_clean_run_asks_only_about_its_results(tmp_path: Path) -> None:
     assert verdict.outcome is Outcome.SUCCEEDED
     (request,) = model.requests
     assert "The experiment is over: succeeded" in request.turns[0].text
+
+
+@pytest.mark.parametrize(
+    ("answer", "noted"),
+    [
+        (("note", {"text": "kl_loss is 0 at every step"}), ["kl_loss is 0 at every step"]),
+        (("wait", {}), []),
+        (("stop", {"why": "plateau"}), []),
+        ("It looks fine to me.", []),
+        (OutOfPatienceError("down"), []),
+    ],
+)
+async def test_a_look_at_a_healthy_training_can_only_note(
+    tmp_path: Path, answer: Answer, noted: list[str]
+) -> None:
+    world = World([done()])
+    experiment = new_experiment(tmp_path, world, RunOptions("llm"))
+    verdict, _, model = await carry(experiment, world, [answer, END], progress=Progress(7200.0, 0.4))
+    assert verdict.outcome is Outcome.SUCCEEDED
+    look, results = model.requests
+    assert "40% of its steps are done" in look.turns[0].text
+    assert "The experiment is over" in results.turns[0].text
+    entries = journal.read(tmp_path / "journal.jsonl")
+    assert [note.text for note in journal.events_of(entries, Noted)] == noted
+    again = await asyncio.to_thread(
+        lambda: [each for each in replay(tmp_path) if each.action in ("note", "wait")]
+    )
+    assert again and not any("decided" in why or "recorded" in why for each in again for why in each.differs)
 
 
 async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from harness.actions import Action, Check, Collect, Report, Wait
 from harness.agent.questions import moved_on, question
 from harness.llm_use import WORDS, LlmUse
-from harness.observation import Observation
+from harness.observation import Observation, Progress
 from harness.options import RunOptions
 from harness.pending_changes import PendingChanges
 from harness.state import AttemptState, Verdict
@@ -26,8 +26,20 @@ HUNG = Health(fatal=("no output for 3 h",))
 FLAT = Health(plateau="5 validations within 0.01", second_half=True)
 
 
-def seen(*attempts: AttemptState, now: float = HOUR, health: Health = Health(), **state: Any) -> Observation:
-    return Observation(replace(STARTED, attempts=attempts, **typed(state)), now, health=health, config="a: 1")
+LONG = Progress(2 * HOUR, 0.4)
+QUIET_MODEL = RunOptions("llm", quiet_model=True)
+
+
+def seen(
+    *attempts: AttemptState,
+    now: float = HOUR,
+    health: Health = Health(),
+    progress: Progress | None = None,
+    options: RunOptions = RunOptions("llm"),
+    **state: Any,
+) -> Observation:
+    then = replace(STARTED, attempts=attempts, options=options, **typed(state))
+    return Observation(then, now, health=health, progress=progress, config="a: 1")
 
 
 def topic(observation: Observation, fallback: Action) -> str | None:
@@ -40,6 +52,8 @@ NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
 QUIET: dict[str, tuple[Observation, Action]] = {
     "before anything": (seen(prepared=False), Check()),
     "a healthy training": (seen(RUNNING), Wait()),
+    "a short healthy training": (seen(RUNNING, progress=Progress(1700.0, 0.4)), Wait()),
+    "a long one with --quiet-model": (seen(RUNNING, progress=LONG, options=QUIET_MODEL), Wait()),
     "flat, but in its first half": (seen(RUNNING, health=Health(plateau="flat")), Wait()),
     "a training that ended well": (seen(DONE), Collect()),
     "a training that a person stopped": (seen(replace(FAILED, stop_reason="person")), Collect()),
@@ -69,6 +83,9 @@ ASKED: dict[str, tuple[Observation, Action]] = {
     "check:2": (seen(FAILED, checked=CANNOT), Collect()),
     "failure:1": (seen(FAILED), Collect()),
     "results:1": (seen(DONE, **REPORTED), Report()),
+    "look:1:first": (seen(RUNNING, progress=Progress(1800.0)), Wait()),
+    "look:1:third": (seen(RUNNING, progress=LONG), Wait()),
+    "look:1:two_thirds": (seen(RUNNING, progress=Progress(2 * HOUR, 0.9)), Wait()),
     "alarm:1:fatal_error:1:no-output-for-h": (seen(RUNNING, health=HUNG), Wait()),
     "alarm:1:fatal_error:3:no-output-for-h": (seen(RUNNING, now=5 * HOUR, health=HUNG), Wait()),
     "alarm:1:plateau:4": (seen(RUNNING, now=13 * HOUR, health=FLAT), Wait()),

@@ -7,7 +7,7 @@ from typing import Any
 from harness.agent.verdict import verdict
 from harness.experiment import Experiment
 from harness.journal import Owner
-from harness.observation import Observation
+from harness.observation import Observation, Progress
 from harness.options import RunOptions
 from tests.harness.results.narrative.written import run_evidence
 from tests.harness.runs import record, result_of
@@ -48,6 +48,7 @@ class FakeExecutor:
     def __init__(self, experiment: Experiment, world: World, kill_at: int | None = None) -> None:
         self.experiment, self.world, self.kill_at = experiment, world, kill_at
         self.first_step_overdue = False
+        self.progress: Progress | None = None
 
     def _moment(self) -> None:
         if self.kill_at is not None:
@@ -57,7 +58,14 @@ class FakeExecutor:
 
     def observe(self) -> Observation:
         evidence = run_evidence()
-        return Observation(self.experiment.state, self.world.now, self.first_step_overdue, evidence=evidence)
+        is_running = self.experiment.state.trains
+        return Observation(
+            self.experiment.state,
+            self.world.now,
+            self.first_step_overdue,
+            progress=self.progress if is_running else None,
+            evidence=evidence,
+        )
 
     def refuse(self, action: Any) -> str | None:
         return None

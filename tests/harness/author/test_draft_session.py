@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from harness.providers.chat import AssistantTurn, RejectedError, StopReason, Too
 from harness.providers.conversation import MAX_TROUBLES
 from harness.providers.model import InterruptedAskError, OutOfPatienceError
 from tests.harness.author.authoring import CHECK, FINISH, Said, author, blueprint, config, replied, told
+from tests.harness.results.synthetic import attempt
+from tests.harness.sweep.varied import experiment
+from tests.harness.test_earlier_runs import record as earlier_run
 
 
 @pytest.fixture
@@ -224,3 +228,19 @@ async def test_a_command_of_ones_own(here: Path, transcript: Path) -> None:
     assert plan.launch_command == "python train.py --kl 0.1"
     assert plan.metrics is not None and len(plan.metrics.patterns) == 1
     assert {row.name: row.source for row in made.plan}["command"] == "said by you"
+
+
+async def test_what_was_run_before_tells_metrics_and_how_long_it_takes(here: Path, transcript: Path) -> None:
+    own = blueprint(template="command", launch_command="python t.py --steps 300", name="longer")
+    _, _, model = await author(here, [own, CHECK, FINISH])
+    assert "how long it takes: not known" in told(model)[1]
+    earlier = replace(
+        experiment(here.parent), codebase_dir=here, yaml_path=None, launch_command="python t.py --steps 100"
+    )
+    attempt(earlier_run(earlier, 60.0)).metrics([(1, {"val_f1": 0.5})])
+    desk, _, model = await author(here, [blueprint(**{**own[1], "name": "again"}), CHECK, FINISH])
+    opening = model.requests[0].turns[0].text
+    assert "python t.py --steps 100" in opening and "took 1m 00s; metrics: val_f1" in opening
+    assert "how long it takes: about 3m 00s (1 earlier run of" in told(model)[1]
+    made = hand_over(desk, transcript)
+    assert made is not None and "about 3m 00s" in made.findings.takes

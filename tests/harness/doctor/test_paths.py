@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.doctor import paths
+from harness.actions import EditConfig
+from harness.doctor import outcome, paths
+from harness.doctor.similar_paths import similar
+from harness.guard import rules
+from harness.observation import Observation
+from harness.repair import repair_plan
+from harness.repair.remedies import Situation, remedies_for
+from harness.state import ExperimentState
 from tests.harness.doctor.planning import Bad, bad, launch
 
 GONE = [("problem", "path_not_found")]
@@ -41,7 +48,7 @@ def test_programs(tmp_path: Path, command: str, expected: Bad) -> None:
     ("command", "config", "expected", "words"),
     [
         (VERL.format("train.parquet"), "", [], ""),
-        (VERL.format("tran.parquet"), "", GONE, "train.parquet?"),
+        (VERL.format("tran.parquet"), "", GONE, "tran.parquet → train.parquet"),
         (VERL.format("/data/none.parquet"), "", GONE, ""),
         ("python t.py --data_path $HARNESS_ATTEMPT_DIR/rows.jsonl", "", [], ""),  # known at the launch
         ("python t.py config.yaml", "model_path: /no\noutput_dir: /x\nname: a/b.json\n", GONE, "model_path"),
@@ -60,6 +67,56 @@ def test_files_in_settings(tmp_path: Path, command: str, config: str, expected: 
     (tmp_path / "train.parquet").write_text("")
     found = list(paths.inputs(launch(tmp_path, command, config or None)))
     assert bad(found) == expected and all(words in each.sentence for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "there", "meant"),
+    [
+        ("dta/train.csv", ["data/train.csv", "data/test.csv"], "data/train.csv"),
+        ("./dta/train.csv", ["data/train.csv"], "data/train.csv"),
+        ("data/trian.csv", ["data/train.csv"], "data/train.csv"),
+        ("train.csv", ["inputs/raw/train.csv", "venv/train.csv", ".old/train.csv"], "inputs/raw/train.csv"),
+        ("train.csv", ["a/train.csv", "b/train.csv"], ""),
+        ("dta/train.csv", ["data/train.csv", "data2/train.csv"], "data/train.csv"),
+        ("data/part1.csv", ["data/part2.csv"], ""),
+        ("data/train.csv", ["data/train.jsonl", "data/val.csv"], ""),
+        ("../else/train.csv", ["data/else.csv"], ""),
+    ],
+)
+def test_one_file_is_like_a_missing_one(tmp_path: Path, text: str, there: list[str], meant: str) -> None:
+    for name in there:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a\n1\n")
+    assert similar(text, tmp_path) == meant
+    assert similar(str(tmp_path / text), tmp_path) == (meant and str(tmp_path / meant))
+
+
+@pytest.mark.parametrize(
+    ("command", "config", "place"),
+    [
+        ("python t.py --data dta/x.csv", None, "the launch command: --data"),
+        ("python t.py config.yaml", "data: {train_csv: dta/x.csv}\n", "config.yaml: data.train_csv"),
+        ("python t.py --conf own.yaml", None, "own.yaml: data.file"),
+    ],
+)
+def test_a_misspelt_path_stops_the_launch_with_the_edit(
+    tmp_path: Path, command: str, config: str | None, place: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x.csv").write_text("a\n1\n")
+    (tmp_path / "own.yaml").write_text("data: {file: dta/x.csv}\noutput_file: out/x.csv\n")
+    [found] = paths.inputs(launch(tmp_path, command, config))
+    assert found.severity == "problem" and f"{place} dta/x.csv → data/x.csv" in found.fix
+    [cause] = outcome([found]).causes
+    remedies = remedies_for(cause.remedies, Situation(cause, config or "", {}))
+    if place.startswith("own.yaml"):  # no config of the run's: only a person can edit it
+        assert not remedies
+        return
+    [edit] = repair_plan.actions_of(remedies[0], cause)
+    assert isinstance(edit, EditConfig) and list(edit.changes.values()) == ["data/x.csv"]
+    assert rules.edits_keep_the_science(edit, Observation(ExperimentState(), 0.0, config=config or "")), (
+        "a run does not make it by itself"
+    )
 
 
 def test_what_the_blueprint_names(tmp_path: Path) -> None:

@@ -1,19 +1,14 @@
 """What is said of a sweep before it runs: time, budget, power."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from statsmodels.stats.power import TTestIndPower
 
-from harness.blueprint import Blueprint
-from harness.experiment import create
-from harness.journal.events import Collected, Finish, Intent
-from harness.state import Outcome
-from harness.sweep.forecast import expected_run_s, forecast
+from harness.earlier_runs import Estimate
+from harness.sweep.forecast import forecast
 from tests.harness.sweep.plans import grid, plan
-from tests.harness.sweep.varied import experiment
 
 
 def test_more_seeds_find_smaller_differences_and_few_cost_more_than_equal_scatter_would() -> None:
@@ -50,25 +45,6 @@ def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
     ],
 )
 def test_time_and_budget(changes: dict[str, Any], estimate: float | None, expected: tuple) -> None:
-    seen = forecast(plan(points=3, seeds=2, **changes), estimate, 100.0)
+    takes = None if estimate is None else Estimate(estimate, "")
+    seen = forecast(plan(points=3, seeds=2, **changes), takes, 100.0)
     assert (seen.all_s, seen.most_all_s, seen.within_budget, seen.fits_budget) == expected
-
-
-def test_runs_of_the_same_blueprint_tell_how_long_one_takes(tmp_path: Path) -> None:
-    mine, other = experiment(tmp_path / "a"), experiment(tmp_path / "b")
-    assert expected_run_s(mine) is None
-    for seconds in (100.0, 120.0, 500.0):
-        record(mine, seconds, Outcome.SUCCEEDED)
-    record(mine, 1.0, Outcome.FAILED)
-    record(other, 2.0, Outcome.SUCCEEDED)
-    assert expected_run_s(mine) == 120.0
-    assert expected_run_s(other) == 2.0
-
-
-def record(base: Blueprint, seconds: float, outcome: Outcome) -> None:
-    now = [1000.0]
-    experiment = create(base, clock=lambda: now[0])
-    now[0] += seconds
-    for event in (Intent("collect"), Collected(outcome, ""), Intent("finish"), Finish(outcome, "")):
-        experiment.record(event)
-    experiment.close()

@@ -1,0 +1,157 @@
+"""What earlier runs tell of one that is planned: how long it takes, and which metrics it writes.
+
+In: a blueprint, and its config. Out: an `Estimate`, metric names, the programs that were run in a folder.
+The runs are found through the index and read from their own folders.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import index, journal
+from harness.state import Outcome
+from harness.wording import count_text, short_duration
+
+if TYPE_CHECKING:
+    from harness.blueprint import Blueprint
+    from harness.state import ExperimentState
+
+MOST_READ = 60
+"""The newest runs that are looked at."""
+MOST_PROGRAMS = 3
+_OF_SIZE = ("effective batch", "model", "prompt or response length", "full training or LoRA")
+_AMOUNT = "amount of training"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`run_s`: wall time of one run; `source`: the runs that tell it, in words."""
+
+    run_s: float
+    source: str
+
+    @property
+    def in_words(self) -> str:
+        return f"about {short_duration(self.run_s)} ({self.source})"
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """A run that this machine knows."""
+
+    folder: Path
+    state: ExperimentState
+
+    @property
+    def took_s(self) -> float | None:
+        """Its wall time; None unless it succeeded."""
+        state = self.state
+        is_good = state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
+        return state.finished_at - state.created_at if is_good and state.finished_at is not None else None
+
+    @cached_property
+    def program(self) -> _Program:
+        from harness.config.reader import text_of
+
+        text = None
+        with suppress(OSError, ValueError):
+            text = text_of(self.folder / "attempts" / "01" / "config.yaml")
+        return _program(self.state.blueprint, text)
+
+    def metrics(self) -> tuple[str, ...]:
+        from harness.agent import excerpts
+        from harness.results.collect import collect
+        from harness.results.result import metric_names
+
+        return tuple(dict.fromkeys(map(excerpts.plain, metric_names(collect(self.folder)))))
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What is trained. `size`: settings that decide how long a step takes; `amount`: how many steps or
+    epochs, by the key that says it."""
+
+    name: str
+    size: Mapping[str, Any]
+    amount: Mapping[str, float]
+
+    def share_of(self, other: _Program) -> float | None:
+        """How many times as much as the other it trains; None where that cannot be compared."""
+        if (self.name, self.size, self.amount.keys()) != (other.name, other.size, other.amount.keys()):
+            return None
+        shares = {here / other.amount[key] for key, here in self.amount.items() if other.amount[key]}
+        return next(iter(shares), 1.0) if len(shares) < 2 else None
+
+
+def of_blueprint(blueprint: Blueprint) -> list[EarlierRun]:
+    """The runs of this blueprint file, the oldest first."""
+    named = [run for run in index.runs() if run.name == blueprint.name]
+    return [run for run in _read(named) if run.state.blueprint.path == blueprint.path]
+
+
+def estimate(blueprint: Blueprint, config: str | None = None) -> Estimate | None:
+    """What one run takes: the median of the runs of this blueprint file that succeeded, else of runs of the
+    same program with settings of the same size, in proportion to its steps; None where there are none."""
+    took = [run.took_s for run in of_blueprint(blueprint) if run.took_s is not None]
+    if took:
+        return Estimate(statistics.median(took), f"{count_text(len(took), 'earlier run')} of this blueprint")
+    planned = _program(blueprint, config)
+    found = [(run.took_s, planned.share_of(run.program)) for run in _newest() if run.took_s is not None]
+    took = [took_s * share for took_s, share in found if share is not None]
+    if not took:
+        return None
+    words = f"{count_text(len(took), 'earlier run')} of {planned.name} with settings of the same size"
+    return Estimate(
+        statistics.median(took), f"{words}{', in proportion to its steps' * bool(planned.amount)}"
+    )
+
+
+def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
+    """The metrics of the newest run of this blueprint file that has any; () without one."""
+    return next(filter(None, (run.metrics() for run in reversed(of_blueprint(blueprint)))), ())
+
+
+def in_folder(folder: Path) -> list[EarlierRun]:
+    """The newest run of each program of a person's own that was run in this folder."""
+    found: dict[str, EarlierRun] = {}
+    for run in reversed(_newest()):
+        plan = run.state.blueprint
+        if plan.launch_command is not None and plan.codebase_dir == folder and run.took_s is not None:
+            found.setdefault(run.program.name, run)
+    return list(found.values())[:MOST_PROGRAMS]
+
+
+def _newest() -> list[EarlierRun]:
+    return list(_read(index.runs()[-MOST_READ:]))
+
+
+def _read(runs: list[index.IndexedRun]) -> Iterator[EarlierRun]:
+    for run in runs:
+        with suppress(journal.JournalDamagedError, OSError):
+            yield EarlierRun(run.dir, index.load_state(run.dir))
+
+
+def _program(plan: Blueprint, config: str | None) -> _Program:
+    from harness.command import calls, python_programs, values_of
+    from harness.config import edit, flatten, keys
+    from harness.config.reader import UnreadableConfigError
+
+    values: dict[str, Any] = {}
+    with suppress(UnreadableConfigError):
+        values = flatten(edit.load(config or ""))
+    values |= values_of(plan.launch_command or "")
+    started = list(python_programs(calls(plan.launch_command or "", plan.codebase_dir, {})))
+    name = plan.launch_command or "the bundled trainer"
+    if started:
+        name = str(started[-1].script or started[-1].module or name)
+    about = {key: keys.about(key) for key in values}
+    numbers = {key: value for key, value in values.items() if type(value) in (int, float)}
+    amount = {key: float(value) for key, value in numbers.items() if about[key] == _AMOUNT}
+    size = {key: value for key, value in values.items() if about[key] in _OF_SIZE or key == "ajet.backbone"}
+    return _Program(name, size, amount)

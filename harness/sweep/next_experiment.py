@@ -1,0 +1,201 @@
+"""The experiment that would settle what is open: written as `next/`, checked like any other, never started.
+
+In: what a model proposes after a run, or a sweep's contrasts that its seeds could not decide. Out: a
+`sweep.yaml`, or a `blueprint.md` with its `config.yaml`, and the `NextStep` that the report prints. What
+follows a sweep gets as many seeds as the power calculation asks for.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.atomic_write import write_atomically
+from harness.redaction import Secrets, redact
+from harness.results.comparing.types import Comparison, Contrast, Point
+from harness.results.next_step import FOLDER, NextStep
+from harness.sweep import points
+from harness.sweep.create import rehearse
+from harness.sweep.design import make_plan
+from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepError, SweepPlan, SweepRun
+from harness.sweep.proposal import MOST_RUNS, refusal, seed_refusal
+from harness.sweep.reach import check_keys
+from harness.sweep.spec import SweepSpec
+from harness.sweep.spec_text import checked, read_spec, to_yaml
+from harness.templating import render
+from harness.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from harness.actions import ProposeNext
+    from harness.blueprint import Blueprint
+
+
+def of_model(
+    asked: ProposeNext,
+    blueprint: Blueprint,
+    result_dir: Path,
+    author: str,
+    metrics: tuple[str, ...],
+    known: Secrets,
+) -> NextStep:
+    """What a model proposes after a run that measured `metrics`. Raises SweepError with what is wrong."""
+    _check(asked, metrics)
+    folder, words = _emptied(result_dir), (redact(asked.question, known), redact(asked.why, known), author)
+    try:
+        if asked.vary:
+            return _sweep(_spec(asked, blueprint, words[0]), blueprint, folder, words)
+        return _run(asked.set, blueprint, folder, words)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def of_sweep(compared: Comparison, folder: SweepFolder) -> NextStep | None:
+    """As many seeds as the contrasts need that were tested and not decided, which are fresh seeds, so that
+    nothing is looked at twice; None where there are none, or more runs were needed than MOST_RUNS. Raises
+    SweepError, OSError."""
+    from harness.blueprint import read
+
+    keys = {key.name: key for key in compared.study.keys}
+    undecided, seeds = _affordable(
+        [one for one in compared.contrasts if one.key in keys and one.finding == "no detectable difference"]
+    )
+    if not undecided:
+        return None
+    spec = read_spec(folder.spec)
+    levels: dict[str, list[Any]] = {}
+    for one in undecided:
+        levels.setdefault(one.key, [one.baseline]).append(one.level)
+    others = {name: key.baseline for name, key in keys.items() if name not in levels}
+    first = 1 + max(run.seed for run in compared.study.runs if run.seed is not None)
+    fields = spec.model_dump(exclude_unset=True) | {
+        "blueprint": spec.blueprint,
+        "name": f"{folder.dir.name}-next"[:64],
+        "vary": {key: {"values": values, "baseline": values[0]} for key, values in levels.items()},
+        "set": {**spec.set, **others},
+        "design": "one-at-a-time",
+        "samples": None,
+        "seeds": list(range(first, first + seeds)),
+        "metric": compared.metric,
+        "expect": [item.model_dump() for item in spec.expect if item.level in levels.get(item.key, ())],
+    }
+    why = render("sweeps/next.txt.j2", undecided=undecided, seeds=seeds).strip()
+    target = _emptied(folder.dir)
+    try:
+        return _sweep(checked(fields), read(spec.blueprint), target, (spec.question, why, ""))
+    except BaseException:
+        shutil.rmtree(target)
+        raise
+
+
+def _affordable(contrasts: list[Contrast]) -> tuple[list[Contrast], int]:
+    """Those that can be decided within MOST_RUNS, the cheapest first, and the seeds per point for all."""
+    needed = [(seeds, one) for one in contrasts if (seeds := _seeds_for(one)) is not None]
+    taken: list[Contrast] = []
+    most = 0
+    for seeds, one in sorted(needed, key=lambda each: each[0]):
+        if (2 + len(taken)) * seeds > MOST_RUNS:
+            break
+        taken, most = [*taken, one], seeds
+    return taken, most
+
+
+def _seeds_for(contrast: Contrast) -> int | None:
+    """Seeds per point with which two points that differ and scatter as these do are told apart in four of
+    five cases."""
+    from harness.results.stats import seeds_needed
+
+    if not contrast.difference or not contrast.effect:
+        return None
+    scatter = contrast.difference / contrast.effect
+    return seeds_needed(contrast.difference, 2 * scatter**2, 2.0)
+
+
+def _check(asked: ProposeNext, metrics: tuple[str, ...]) -> None:
+    settings = [(key, value) for key, values in asked.vary.items() for value in values]
+    refused = [why for item in (*settings, *asked.set.items()) if (why := refusal(*item))]
+    if asked.seed_key and (why := seed_refusal(asked.seed_key)):
+        refused.append(why)
+    if not asked.vary and not asked.set:
+        refused.append("nothing differs from this run: give vary, or set")
+    if asked.metric and asked.metric not in metrics:
+        hint = did_you_mean(asked.metric, metrics)
+        refused.append(f"metric: this run has no {asked.metric!r}{hint}")
+    if refused:
+        raise SweepError("; ".join(dict.fromkeys(refused)))
+
+
+def _spec(asked: ProposeNext, blueprint: Blueprint, question: str) -> SweepSpec:
+    fields: dict[str, Any] = {
+        "blueprint": blueprint.path,
+        "name": f"{blueprint.name[:59]}-next",
+        "question": question,
+        "vary": {key: {"values": list(values)} for key, values in asked.vary.items()},
+        "set": dict(asked.set),
+        "design": "one-at-a-time",
+        "seeds": asked.seeds,
+        "metric": asked.metric,
+    }
+    return checked({**fields, "seed_key": asked.seed_key or None})
+
+
+def _sweep(spec: SweepSpec, blueprint: Blueprint, folder: Path, words: tuple[str, str, str]) -> NextStep:
+    plan = make_plan(spec, blueprint)
+    if len(plan.runs) > MOST_RUNS:
+        raise SweepError(f"{len(plan.runs)} runs, and at most {MOST_RUNS} may be proposed")
+    rehearse(plan, blueprint)
+    path = folder / "sweep.yaml"
+    write_atomically(path, to_yaml(spec), mode=0o600)
+    return _kept(f"harness sweep {shlex.quote(str(path))}", folder, words)
+
+
+def _run(
+    settings: Mapping[str, Any], blueprint: Blueprint, folder: Path, words: tuple[str, str, str]
+) -> NextStep:
+    """One run with other settings, as a blueprint of its own."""
+    from harness.blueprint import check_surroundings, check_trainer, read
+
+    run, point = SweepRun(FOLDER, FOLDER, None), Point(FOLDER, {}, True)
+    plan = SweepPlan(
+        "", "", str(blueprint.path), "grid", (), (point,), (run,), "", checked_settings(settings)
+    )
+    base = points.Base(blueprint, points.config_text(blueprint), blueprint.codebase_dir)
+    check_keys(plan, blueprint, base.config)
+    place = SweepFolder(folder)
+    made, config = points.run_of(plan, run, base, place)
+    path = folder / "config.yaml" if config is not None else None
+    command = made.launch_command and made.launch_command.replace(str(place.run_config(run.name)), str(path))
+    result_dir = blueprint.result_dir.with_name(f"{blueprint.name}-next")
+    made = replace(made, name=result_dir.name, purpose=words[0], yaml_path=path, launch_command=command)
+    if path is not None:
+        write_atomically(path, config or "", mode=0o600)
+    target = folder / "blueprint.md"
+    write_atomically(target, points.for_readers(replace(made, result_dir=result_dir)), mode=0o600)
+    plan_read = check_trainer(check_surroundings(read(target)))
+    if wrong := [each for each in plan_read.problems if each.severity == "error"]:
+        raise SweepError("; ".join(f"{each.message} — {each.fix}" for each in wrong))
+    return _kept(f"harness run {shlex.quote(str(target))}", folder, words)
+
+
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys and values as `set` of a sweep takes them. Raises SweepError."""
+    return dict(checked({"blueprint": "x", "vary": {"any": [0, 1]}, "set": dict(settings)}).set)
+
+
+def _kept(command: str, folder: Path, words: tuple[str, str, str]) -> NextStep:
+    step = NextStep(command, *words)
+    step.write(folder)
+    return step
+
+
+def _emptied(result_dir: Path) -> Path:
+    """`next/` of the folder, without what was proposed before."""
+    folder = result_dir / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    return folder
