@@ -59,7 +59,8 @@ class ExperimentState:
     `draft` is what the next launch will change; `checked` is the check of just that, None when there was none
     since it last changed. `unusable` are built-in repairs that were refused or could not be carried out since
     the last launch. `denied` is what a person did not approve (see `is_denied`), `asks` the action they are
-    being asked about.
+    being asked about. `model_notes` are those of the question that a model was asked last, `left_to_person`
+    what it said when it gave up.
     """
 
     experiment_id: str = ""
@@ -82,6 +83,8 @@ class ExperimentState:
     denied: frozenset[str] = frozenset()
     asks: str = ""
     narrative: dict[str, Any] = field(default_factory=dict)
+    model_notes: tuple[str, ...] = ()
+    left_to_person: tuple[str, ...] = ()
     without_model: bool = False
     llm: LlmUse = field(default_factory=LlmUse)
     verdict: Verdict | None = None
@@ -135,10 +138,13 @@ class ExperimentState:
         judged = self.verdict or self.collected
         if judged is None or judged.outcome not in (Outcome.FAILED, Outcome.CANNOT_RUN, Outcome.TIMED_OUT):
             return ()
+        told = (f"said by the policy, unchecked: {text}" for text in self.left_to_person)
+        problems: tuple[str, ...] = ()
         if judged.outcome is Outcome.CANNOT_RUN and self.checked is not None:
-            return tuple(Remedy("advise", "advice", problem, "") for problem in self.checked.problems)
+            problems = self.checked.problems
+        advice = tuple(Remedy("advise", "advice", text, "") for text in (*told, *problems))
         found = self.attempt.diagnosis if self.attempt is not None else None
-        return found.what_to_do if found is not None else ()
+        return advice + (found.what_to_do if found is not None else ())
 
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
         """True if a person said no to this action before."""
@@ -222,6 +228,13 @@ def _launched(state: ExperimentState, event: events.Launched, _: Entry) -> Exper
     return _with_attempt(state, launched_at=event.launched_at, checkpoint=event.checkpoint, draft=draft)
 
 
+def _consulted(state: ExperimentState, event: model_events.Consulted, _: Entry) -> ExperimentState:
+    if event.drops_draft:
+        state = replace(state, draft=PendingChanges(), checked=None)
+    said = (*state.model_notes, event.why) if event.gave_up else state.left_to_person
+    return replace(state, left_to_person=tuple(dict.fromkeys(said)))
+
+
 def _attempt_event(state: ExperimentState, event: events.AttemptEvent, _: Entry) -> ExperimentState:
     attempt = state.attempt
     if attempt is None or event.attempt != attempt.number or event.event != "first_step":
@@ -262,9 +275,9 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
         state, narrative={**state.narrative, event.written["section"]: event.written}
     ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
-    model_events.Consulted: lambda state, event, _: (
-        replace(state, draft=PendingChanges(), checked=None) if event.drops_draft else state
-    ),
+    events.Noted: lambda state, event, _: replace(state, model_notes=(*state.model_notes, event.text)),
+    model_events.Consult: lambda state, event, _: replace(state, model_notes=()),
+    model_events.Consulted: _consulted,
     model_events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
     model_events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),
     events.Finish: lambda state, event, entry: replace(

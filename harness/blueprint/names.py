@@ -17,12 +17,13 @@ CODE_CHANGES = "exp_code_changes"
 UNATTENDED = "without asking"
 """In that section: the author wants no person to be asked before code is changed."""
 PREPARE = "exp_prepare_command"
+EVALUATE = "exp_evaluate_command"
 CLEANUP = "exp_cleanup_command"
 HOST = "exp_host"
 NOTES = "notes"
 
 REQUIRED = (PURPOSE, CODEBASE, VENV, YAML, COMMAND, RESULT, MAX_TIME)
-SECTIONS = (*REQUIRED, METRICS, PROTECTED, CODE_CHANGES, PREPARE, CLEANUP, HOST)
+SECTIONS = (*REQUIRED, METRICS, PROTECTED, CODE_CHANGES, PREPARE, EVALUATE, CLEANUP, HOST)
 _BY_LETTERS = {name.replace("_", ""): name for name in SECTIONS}
 
 _LEAD = re.compile(r"[^A-Za-z\[【]{0,16}")
