@@ -81,8 +81,8 @@ class Repeats:
         self._told += 1
         if self._told <= MOST_TOLD:
             (old, line), (new, later) = before, after
-            place = place_text(self._kind, at)
-            yield f"{name} at {place} was first {old:g} (line {line}), then {new:g} (line {later}), which counts"
+            first = f"{name} at {place_text(self._kind, at)} was first {old:g} (line {line})"
+            yield f"{first}, then {new:g} (line {later}), which counts"
 
 
 def _differ(one: Printed, other: Printed) -> bool:

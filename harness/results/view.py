@@ -14,7 +14,7 @@ from harness.attempt import Evidence, reason_text
 from harness.diagnosis.reading import read
 from harness.metric_files.reading import propositions
 from harness.results.collect import EVALUATION
-from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
+from harness.results.deviations import Deviation, chosen, code_diffs, config_changes, deviations, net
 from harness.results.facts import MAX_METRICS, evenly
 from harness.results.result import Result
 from harness.results.run import EventNote, RunStory
@@ -113,6 +113,7 @@ class View:
     hidden_metrics: int
     methods: tuple[str, ...]
     deviations: tuple[Deviation, ...]
+    code_diffs: tuple[str, ...]
     settings: tuple[Deviation, ...]
     changes: tuple[Deviation, ...]
     unused: tuple[Deviation, ...]
@@ -171,6 +172,7 @@ def build_view(
 ) -> View:
     columns, validations = _validations(record, facts)
     deviating = deviations(run.attempts, record.attempts)
+    of_code = [deviation for deviation in deviating if deviation.change.kind == "code"]
     changes = (
         change
         for change in config_changes(record.attempts)
@@ -192,6 +194,7 @@ def build_view(
         hidden_metrics=max(0, sum(not key.startswith("val/") for key in record.series) - MAX_METRICS),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
         deviations=deviating,
+        code_diffs=tuple(code_diffs(record.result_dir, of_code)),
         settings=tuple(settings),
         changes=tuple(changes),
         unused=tuple(Deviation(len(run.attempts) + 1, change) for change in net(run.state.draft.changes)),

@@ -93,6 +93,36 @@ COMMANDS = [
 ]
 
 
+EVALUATED = "\n## [exp_evaluate_command]\n```bash\n{}\n```\n"
+FROM_CHECKPOINT = "echo checking; echo step=9 val/accuracy=$(cat $HARNESS_ATTEMPT_DIR/model) val/loss=0.5"
+TRAINED = (
+    "echo 0.25 > $HARNESS_ATTEMPT_DIR/model; echo step=1 val/accuracy=0.5; echo step=2 val/accuracy=0.75"
+)
+EVALUATIONS = [
+    (FROM_CHECKPOINT, 0, "val/accuracy 0.25 (evaluated after attempt 1)"),
+    ("echo no such model; exit 3", 1, "its evaluation ended with status 3: no such model (evaluation.log)"),
+    ("echo all well", 1, "its evaluation printed no metric; its last line is: all well"),
+]
+
+
+@pytest.mark.parametrize(("command", "status", "said"), EVALUATIONS)
+def test_what_the_evaluation_measures_is_the_result(
+    bench: Bench, command: str, status: int, said: str
+) -> None:
+    bench.plan(TRAINED, purpose="see the accuracy", more=EVALUATED.format(command))
+    bench.run(status=status)
+    assert bench.flag["outcome"] == ("failed" if status else "succeeded")
+    assert said in "\n".join([bench.flag["reason"], *bench.flag["headline"]])
+    assert "checking" not in bench.log() and bench.launches() == 1
+    if status == 0:
+        assert bench.result["result"]["value"] == 0.25
+        (source,) = next(fact for fact in bench.result["facts"] if fact["id"] == "key/result_end")["sources"]
+        assert (source["file"], source["line"]) == ("attempts/01/evaluation.jsonl", 1)
+        assert "0.25" in bench.harness("ls") and "nothing differs" in bench.harness(
+            "verify", str(bench.result_dir)
+        )
+
+
 @pytest.mark.parametrize(("command", "more", "status", "said"), COMMANDS)
 def test_how_a_command_ends(
     bench: Bench, command: str, more: str, status: int, said: dict[str, list[str]]
