@@ -81,6 +81,8 @@ BOTH = "\n## [exp_prepare_command]\n`touch prepared`\n\n## [exp_cleanup_command]
 OWN = "\n## [exp_metrics]\n- pattern: `round (?P<step>\\d+) gave (?P<quality>[\\d.]+)`\n- goal: max\n"
 NOT_PREPARED = "\n## [exp_prepare_command]\n`false`\n"
 FLAG, METRICS, STORY = "finish.flag", "attempts/01/metrics.jsonl", "trial_and_error.md"
+TWICE = "echo step=1 val/accuracy=0.5; echo step=1 val/accuracy=0.9"
+TOLD = (FLAG, "result.md", "report.html")
 # command, more of the blueprint, exit status, texts of files in the result folder
 COMMANDS = [
     ("echo all done", "", 0, {FLAG: ["no metrics"]}),
@@ -90,6 +92,7 @@ COMMANDS = [
     ("test -e prepared && echo step=1 loss=2", BOTH, 0, {"../../code/cleaned-up": ["well"]}),
     ("touch launched", NOT_PREPARED, 1, {FLAG: ["prepare command"]}),
     ("kill -40 $$", "", 1, {FLAG: ["signal 40"]}),
+    (TWICE, "", 0, {name: ["at step 1 was first 0.5 (line 1), then 0.9 (line 2)"] for name in TOLD}),
 ]
 
 

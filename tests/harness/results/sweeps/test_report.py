@@ -135,7 +135,10 @@ def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None
 
 def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(tmp_path: Path) -> None:
     made = undrawn(comparison((REPEAT,), 3, tmp_path))
-    runs = (replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",), code_changed=True, evaluated=True), *made.runs[1:])
+    runs = (
+        replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",), code_changed=True, evaluated=True),
+        *made.runs[1:],
+    )
     made = replace(made, runs=runs, confounds=("torch differs",), chosen_afterwards=True)
     report = build_sweep_report(tmp_path, made)
     text = "".join(Page(report.html.read_text()).text)
