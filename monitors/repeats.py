@@ -17,7 +17,8 @@ from monitors.metrics.axis import AxisKind, place_text, whole
 from monitors.metrics.names import is_validation
 
 MOST_TOLD = 5
-MOST_PLACES = 10_000
+MOST_REMEMBERED = 1000
+"""Values of validations: the newest."""
 
 Place = tuple[int | None, float | None]
 """The step and the epoch that a row names."""
@@ -54,12 +55,14 @@ class Repeats:
             self._place, self._trained, self._pairs = place, {}, {}
         trained = {name: (value, line) for name, value in row.values.items() if not is_validation(name)}
         self._take_trained(trained)
-        for name, value in row.values.items() if len(self._validated) < MOST_PLACES else ():
+        for name, value in row.values.items():
             if name in trained:
                 continue
             after = (value, line)
             before = self._validated.get((name, place), after)
             self._validated[name, place] = after
+            if len(self._validated) > MOST_REMEMBERED:
+                del self._validated[next(iter(self._validated))]
             if _differ(before, after):
                 yield from self._tell(name, at, before, after)
 
