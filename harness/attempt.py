@@ -71,6 +71,7 @@ class AttemptEnd:
     started_at: float | None = None
     ended_at: float | None = None
     prepare_status: int | None = None
+    evaluate_status: int | None = None
     cleanup_status: int | None = None
     log_lost_bytes: int = 0
     log_lost_why: str = ""

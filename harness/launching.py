@@ -159,11 +159,21 @@ def carry_checkpoint(previous: AttemptFiles, files: AttemptFiles) -> str | None:
 
 
 def _at_home(plan: Blueprint, request: LaunchRequest, text: str | None) -> str | None:
-    """Preparing and cleaning up is done in the author's own codebase, also where the training runs in a copy:
-    what they install or fetch must outlive it."""
-    is_away = request.codebase != plan.codebase_dir
-    go_home = f"cd {shlex.quote(str(plan.codebase_dir))} || exit 1\n" if is_away else ""
-    return None if text is None else unattended(go_home + text)
+    """Preparing, evaluating and cleaning up is done in the author's own codebase, also where the training
+    runs in a copy: what they install or fetch must outlive it, and what is measured must be the author's."""
+    if text is None:
+        return None
+    if request.codebase != plan.codebase_dir:
+        path = request.variables.get("PYTHONPATH", "")
+        own = f"export PYTHONPATH={shlex.quote(path)}" if path else "unset PYTHONPATH"
+        text = f"cd {shlex.quote(str(plan.codebase_dir))} || exit 1\n{own}\n{text}"
+    return unattended(text)
+
+
+def _evaluation(plan: Blueprint, request: LaunchRequest) -> str | None:
+    """The author's own code measures; contained like a changed training, whose files it loads."""
+    home = _at_home(plan, request, plan.evaluate_command)
+    return None if home is None or request.is_smoke else request.contain(home)
 
 
 def unattended(text: str) -> str:
@@ -181,6 +191,7 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
     if not TrainingConfig.read(files.config).is_ajet:
         remember(files.dir, request.codebase)
     variables = environment(plan, files, request.variables, request.environment)
+    variables["HARNESS_TRAINING_DIR"] = str(request.codebase)
     return LaunchSpec(
         attempt_dir=files.dir,
         attempt_id=request.attempt_id,
@@ -190,6 +201,7 @@ def launch_spec(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) ->
         env=variables,
         secret_env={name: value for name, value in variables.items() if is_secret(name, value)},
         prepare=_at_home(plan, request, plan.prepare_command),
+        evaluate=_evaluation(plan, request),
         cleanup=_at_home(plan, request, plan.cleanup_command),
         deadline_uptime=request.deadline_uptime,
         grace_s=GRACE_S,

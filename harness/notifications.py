@@ -25,6 +25,7 @@ from harness.environment import known_secrets
 from harness.errors import UserError
 from harness.journal import Entry
 from harness.journal.events import ActionFailed, Diagnosed, Finish, Held
+from harness.outcome import Outcome
 from harness.redaction import redact
 from harness.templating import render
 from harness.wording import shortened, time_text
@@ -92,7 +93,8 @@ def message(folder: Path, state: Any, entry: Entry) -> tuple[str, str, str]:
     run or the sweep, after the entry."""
     event, question = entry.event, open_question([entry])
     if isinstance(event, Finish):
-        kind = "failure" if event.outcome.exit_code else "success"
+        kind = "success" if event.outcome is Outcome.SUCCEEDED else "warning"
+        kind = "failure" if event.outcome.exit_code else kind
     elif question is not None or (isinstance(event, Held) and event.reason):
         kind = "warning"
     elif isinstance(event, Diagnosed | ActionFailed):

@@ -60,7 +60,8 @@ class ExperimentState:
     `draft` is what the next launch will change; `checked` is the check, `smoked` the smoke run of just that,
     None when there was none since it last changed. `unusable` are built-in repairs that were refused or could
     not be carried out since the last launch. `denied` is what a person did not approve (see `is_denied`),
-    `asks` the action they are being asked about; `questions`, by entry, wait beside the run.
+    `asks` the action they are being asked about; `questions`, by entry, wait beside the run. `model_notes`
+    are those of the question that a model was asked last, `left_to_person` what it said when it gave up.
     """
 
     experiment_id: str = ""
@@ -86,6 +87,8 @@ class ExperimentState:
     asks: str = ""
     questions: Mapping[int, events.PersonAsked] = field(default_factory=dict)
     narrative: dict[str, Any] = field(default_factory=dict)
+    model_notes: tuple[str, ...] = ()
+    left_to_person: tuple[str, ...] = ()
     without_model: bool = False
     llm: LlmUse = field(default_factory=LlmUse)
     verdict: Verdict | None = None
@@ -139,10 +142,13 @@ class ExperimentState:
         judged = self.verdict or self.collected
         if judged is None or judged.outcome not in (Outcome.FAILED, Outcome.CANNOT_RUN, Outcome.TIMED_OUT):
             return ()
+        told = (f"said by the policy, unchecked: {text}" for text in self.left_to_person)
+        problems: tuple[str, ...] = ()
         if judged.outcome is Outcome.CANNOT_RUN and self.checked is not None:
-            return tuple(Remedy("advise", "advice", problem, "") for problem in self.checked.problems)
+            problems = self.checked.problems
+        advice = tuple(Remedy("advise", "advice", text, "") for text in (*told, *problems))
         found = self.attempt.diagnosis if self.attempt is not None else None
-        return found.what_to_do if found is not None else ()
+        return advice + (found.what_to_do if found is not None else ())
 
     @property
     def no_words(self) -> str:
@@ -236,6 +242,8 @@ def _person_answered(state: ExperimentState, event: events.PersonAnswered, _: En
 
 def _consulted(state: ExperimentState, event: model_events.Consulted, _: Entry) -> ExperimentState:
     """Where it was about the results, the report is due once more, with the words or why there are none."""
+    said = (*state.model_notes, event.why) if event.gave_up else state.left_to_person
+    state = replace(state, left_to_person=tuple(dict.fromkeys(said)))
     state = replace(state, reported=None) if state.collected is not None else state
     if not event.drops_draft:
         return state
@@ -313,6 +321,8 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
         state, narrative={**state.narrative, **event.written}
     ),
     events.Reported: lambda state, event, _: replace(state, reported=event),
+    events.Noted: lambda state, event, _: replace(state, model_notes=(*state.model_notes, event.text)),
+    model_events.Consult: lambda state, event, _: replace(state, model_notes=()),
     model_events.Consulted: _consulted,
     model_events.ModelUnavailable: lambda state, event, _: replace(state, without_model=True),
     model_events.ModelAvailable: lambda state, event, _: replace(state, without_model=False),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from monitors.processes import boot_id, read_process, uptime
+from monitors.records import EVALUATION_LOG
 
 State = Literal["not_started", "running", "ended", "lost"]
 START_PATIENCE_S = 60.0
@@ -46,6 +47,7 @@ class Exit:
     pid: int | None = None
     pgid: int | None = None
     prepare_status: int | None = None
+    evaluate_status: int | None = None
     cleanup_status: int | None = None
     leftovers: tuple[int, ...] = ()
     host: str = ""
@@ -93,7 +95,8 @@ class SupervisorInfo:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The supervisor's last sign of life. `state`: prepare | command | cleanup. `time`: epoch seconds.
+    """The supervisor's last sign of life. `state`: prepare | command | evaluate |
+    cleanup. `time`: epoch seconds.
 
     `group`: the folder of the attempt's control group; "" where there is none, and then `family`: pid and
     start of each of its processes when last looked at.
@@ -140,6 +143,8 @@ class AttemptFiles:
         self.heartbeat_file = self.dir / "heartbeat"
         self.exit_file = self.dir / "exit.json"
         self.metrics = self.dir / "metrics.jsonl"
+        self.evaluation_log = self.dir / EVALUATION_LOG
+        self.evaluation = self.dir / "evaluation.jsonl"
         self.resources = self.dir / "resources.jsonl"
         self.validation = self.dir / "validation.md"
         self.diagnosis = self.dir / "diagnosis.json"
@@ -158,6 +163,11 @@ class AttemptFiles:
     def heartbeat(self) -> Heartbeat | None:
         """Return the supervisor's last sign of life."""
         return _read(self.heartbeat_file, Heartbeat)
+
+    def evaluates(self) -> bool:
+        """Say whether the training is over and what measures its result runs."""
+        beat = self.heartbeat()
+        return beat is not None and beat.state == "evaluate"
 
     def check_readable(self) -> None:
         """Raise OSError unless the attempt's folder can be read: only then what is not in it is not there."""

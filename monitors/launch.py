@@ -45,7 +45,8 @@ class LaunchError(ValueError):
 class LaunchSpec:
     """One launch.
 
-    `command`, `prepare`, `cleanup`: shell text, run by `bash -c` in `cwd`; several lines are allowed.
+    `command`, `prepare`, `evaluate`, `cleanup`: shell text, run by `bash -c` in `cwd`; several lines are
+    allowed. `evaluate` runs after a command that exited with status 0, with a log of its own.
     `env`: their variables, all of them but TERM, which is the pane's; `secret_env`: the same, but kept out
     of every file that stays (variables of `env` that look secret, by name or as the URL of a proxy with its
     password, are treated so too). `deadline_uptime`: seconds after the boot (`processes.uptime`) at which
@@ -63,6 +64,7 @@ class LaunchSpec:
     env: dict[str, str] = field(default_factory=dict)
     secret_env: dict[str, str] = field(default_factory=dict)
     prepare: str | None = None
+    evaluate: str | None = None
     cleanup: str | None = None
     deadline_uptime: float | None = None
     grace_s: float = 10.0
@@ -239,6 +241,7 @@ def _script_lines(
     options += ["--cwd", str(Path(spec.cwd).absolute())]
     options += ["--deadline", repr(spec.deadline_uptime)] if spec.deadline_uptime is not None else []
     options += ["--prepare", spec.prepare] if spec.prepare else []
+    options += ["--evaluate", spec.evaluate] if spec.evaluate else []
     options += ["--cleanup", spec.cleanup] if spec.cleanup else []
     options += ["--spare-daemons"] if spec.spare_daemons else []
     failure = json.dumps({"attempt_id": spec.attempt_id, "reason": "could_not_start", "status": None})

@@ -18,6 +18,8 @@ import tty
 from pathlib import Path
 from typing import BinaryIO
 
+from monitors.records import EVALUATION_LOG
+
 
 class Front:
     """What a person sees and types into; holds nothing that the training needs. Runs in the attempt's
@@ -60,13 +62,17 @@ class Front:
         selector.register(self.link, selectors.EVENT_READ, "link")
         if self.has_terminal:
             selector.register(0, selectors.EVENT_READ, "keys")
-        with Path("pane.log").open("rb") as log:
-            alive = True
+        with Path("pane.log").open("rb") as log, contextlib.ExitStack() as others:
+            logs, alive = [log], True
             while alive:
                 for key, _ in selector.select():
                     if key.data == "link":
-                        alive = bool(self.link.recv(4096))
-                        self.show(log)
+                        frame = self.link.recv(4096)
+                        alive = bool(frame)
+                        if frame == b"e" and len(logs) == 1:
+                            logs.append(others.enter_context(Path(EVALUATION_LOG).open("rb")))
+                        for each in logs:
+                            self.show(each)
                     elif keys := os.read(0, 4096):
                         self.tell(b"k" + keys)
                     else:

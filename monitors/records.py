@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+EVALUATION_LOG = "evaluation.log"
 LOG_BACKLOG_BYTES = 4 << 20
 LOG_TAIL_BYTES = 1 << 20
 EXIT_RETRY_S = 600.0
@@ -176,7 +177,7 @@ def _line_end(data: bytearray, near: int) -> int:
 
 @dataclass(frozen=True)
 class PhaseEnd:
-    """How prepare, command or cleanup ended. `cause`: None (by itself), deadline, stopped or timeout."""
+    """How one of the commands ended. `cause`: None (by itself), deadline, stopped or timeout."""
 
     wait_status: int | None = None
     cause: str | None = None

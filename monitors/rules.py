@@ -30,6 +30,7 @@ AlarmKind = Literal[
 ]
 EventKind = (
     Literal["first_step", "first_step_timeout", "error_line", "hang", "plateau", "disk_low", "folder_gone"]
+    | Literal["two_values"]  # of one metric at one place
     | AlarmKind
 )
 FatalSign = Literal["", "not_finite", "silence", "after_error"]

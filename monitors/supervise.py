@@ -4,8 +4,8 @@ Started by path, `python -I -S supervise.py --dir D --attempt-id ID ... -- COMMA
 process in the pane is only a *front* that shows the log and passes keys on; below it the *supervisor*, and
 its `guardian`, live in sessions of their own and so outlive the pane, the tmux server and whoever waits. This
 file and what it imports use the standard library only: they start fast and run under any interpreter. Writes
-into D, its working directory, wherever that is moved to: `started/supervisor.json`, `pane.log`, `heartbeat`
-and, last and once, `exit.json`.
+into D, its working directory, wherever that is moved to: `started/supervisor.json`, `pane.log`, `heartbeat`,
+`evaluation.log` and, last and once, `exit.json`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--deadline", type=float, help="seconds after the boot at which everything is killed")
     parser.add_argument("--grace", type=float, default=10.0, help="seconds between TERM and KILL")
     parser.add_argument("--prepare", help="shell command run before; if it fails the command is not run")
+    parser.add_argument("--evaluate", help="shell command run after a command that exited with status 0")
     parser.add_argument("--cleanup", help="shell command run afterwards, whatever happened")
     parser.add_argument("--cleanup-timeout", type=float, default=300.0, help="seconds the cleanup may take")
     parser.add_argument(
@@ -65,8 +66,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         action="store_true",
         help="what has left the command's descendants and does not carry the attempt's id is not of it",
     )
-    parser.add_argument("--log-limit", type=int, default=LOG_LIMIT_BYTES, help="bytes that pane.log may take")
-    parser.add_argument("--cwd", default=".", help="working directory of the three commands")
+    parser.add_argument("--log-limit", type=int, default=LOG_LIMIT_BYTES, help="bytes that a log may take")
+    parser.add_argument("--cwd", default=".", help="working directory of these commands")
     parser.add_argument("command", help="what `bash -c` shall run")
     return parser.parse_args(argv)
 

@@ -27,7 +27,16 @@ from monitors.processes import (
     read_process,
     uptime,
 )
-from monitors.records import ExitRecord, PaneLog, PhaseEnd, folder_is_removed, overwrite, write_atomically
+from monitors.records import (
+    EVALUATION_LOG,
+    ExitRecord,
+    PaneLog,
+    PhaseEnd,
+    create_private,
+    folder_is_removed,
+    overwrite,
+    write_atomically,
+)
 from monitors.terminal import Terminal
 
 HEARTBEAT_S = 5.0
@@ -67,6 +76,7 @@ class Supervisor:
     def __post_init__(self) -> None:
         self.deadline: float | None = self.options.deadline
         self.log = PaneLog(Path("pane.log"), self.options.log_limit)
+        self.output, self.logs = self.log, [self.log]
         self.exit_record = ExitRecord(Path("exit.json"))
         self.terminal = Terminal()
         self.front.setblocking(False)
@@ -137,7 +147,7 @@ class Supervisor:
     def beat(self) -> bool:
         """Give a sign of life, and write what is missing: what a full disk refused before, and the record of
         who supervises, if somebody took it away. Say whether the disk took everything."""
-        logged = self.log.flush()
+        behind = [log for log in self.logs if not log.flush()]
         announced = os.path.exists(SUPERVISOR_FILE) or self.announce()  # noqa: PTH110  a tenth of the time
         self.note_family()
         record = {
@@ -151,7 +161,7 @@ class Supervisor:
             "group": str(self.group or ""),
             "family": self.noted,
         }
-        return saved(overwrite, Path("heartbeat"), record) and logged and announced
+        return saved(overwrite, Path("heartbeat"), record) and not behind and announced
 
     def lost_of_log(self) -> dict[str, object]:
         return {"log_lost_bytes": self.log.lost, "log_lost_why": self.log.why if self.log.lost else ""}
@@ -171,14 +181,14 @@ class Supervisor:
             data = self.terminal.read()
             if not data:
                 break
-            self.log.write(data)
+            self.output.write(data)
         with contextlib.suppress(OSError):
-            self.front.send(b"n")
+            self.front.send(b"n" if self.output is self.log else b"e")
 
     def drain_terminal(self) -> None:
         """Read until the terminal is empty, so that the whole log is on disk."""
         while data := self.terminal.read():
-            self.log.write(data)
+            self.output.write(data)
 
     def read_front(self) -> None:
         """Obey the pane: keys, interrupts, size. A pane that is gone is forgotten."""
@@ -208,17 +218,20 @@ class Supervisor:
                 if ending[0] == self.child:
                     self.ended[ending[0]] = ending[1]
 
-    # --- prepare, command, cleanup --------------------------------------------------------------------
+    # --- prepare, command, evaluate, cleanup ----------------------------------------------------------
 
     def run(self) -> None:
-        """Run the three phases and write exit.json."""
+        """Run the phases and write exit.json."""
         self.announce()
         prepare = PhaseEnd(wait_status=0)
-        command = cleanup = PhaseEnd()
+        command = evaluation = cleanup = PhaseEnd()
         if self.options.prepare:
             prepare = self.run_phase("prepare", self.options.prepare, self.deadline)
         if prepare.status == 0 and not prepare.cause:
+            prepared = self.family()
             command = self.run_phase("command", self.options.command, self.deadline)
+            if self.options.evaluate and command.status == 0 and not command.cause:
+                evaluation = self.evaluate(prepared)
         ended_at, took_s = time.time(), uptime() - self.started_uptime
         if self.options.cleanup:
             limit = uptime() + self.options.cleanup_timeout
@@ -226,19 +239,40 @@ class Supervisor:
         self.kill_family()
         self.drain_terminal()
         dismiss(self.guardian)
-        self.log.finish()
+        for log in self.logs:
+            log.finish()
         give_up = time.monotonic() + FULL_DISK_PATIENCE_S
         while not self.beat() and time.monotonic() < give_up and not folder_is_removed():
             time.sleep(0.5)
-        self.exit_record.write(self.outcome(prepare, command, cleanup, ended_at, took_s))
+        self.exit_record.write(self.outcome(prepare, command, evaluation, cleanup, ended_at, took_s))
+
+    def evaluate(self, prepared: set[int]) -> PhaseEnd:
+        """Run what measures the result; what it prints goes to a log of its own. What the command left behind
+        is ended first, but for what had been `prepared` for both."""
+        self.leftovers |= self.family() - prepared
+        attempt_processes.end(lambda: self.family() - prepared, self.options.grace, self.turn_for)
+        self.drain_terminal()
+        os.close(create_private(Path(EVALUATION_LOG)))
+        self.output = PaneLog(Path(EVALUATION_LOG), self.options.log_limit)
+        self.logs.append(self.output)
+        end = self.run_phase("evaluate", self.options.evaluate, self.deadline)
+        self.drain_terminal()
+        self.output = self.log
+        return end
 
     def outcome(
-        self, prepare: PhaseEnd, command: PhaseEnd, cleanup: PhaseEnd, ended_at: float, took_s: float
+        self,
+        prepare: PhaseEnd,
+        command: PhaseEnd,
+        evaluation: PhaseEnd,
+        cleanup: PhaseEnd,
+        ended_at: float,
+        took_s: float,
     ) -> dict[str, object]:
         """Sum the phases up as the record that goes into exit.json. Both its times stand on the clock as it
         was at the end: their difference is the time taken, even if the clock was set meanwhile."""
         error = prepare.error or command.error
-        if cause := prepare.cause or command.cause:
+        if cause := prepare.cause or command.cause or evaluation.cause:
             reason = cause
         elif error:
             reason = "could_not_start"
@@ -257,11 +291,12 @@ class Supervisor:
             "pid": self.command_pid,
             "pgid": self.command_pid,
             "prepare_status": prepare.status if self.options.prepare else None,
+            "evaluate_status": evaluation.status,
             "cleanup_status": cleanup.status,
             "leftovers": sorted(self.leftovers)[:MOST_LEFTOVERS],
             "host": socket.gethostname(),
             "boot_id": self.boot_id,
-            "error": error or cleanup.error,
+            "error": error or evaluation.error or cleanup.error,
             **self.lost_of_log(),
         }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from monitors.metrics import Found, MetricReader, Row, parse_line, row_from_obje
 from monitors.metrics.axis import place_text
 from monitors.metrics.filter import finds_every_family, lines_to_read
 from monitors.metrics_file import MetricsFile
+from monitors.repeats import Repeats
 from monitors.resources import disk_free
 from monitors.row_source import RowSource
 from monitors.rows import Rows
@@ -81,7 +82,7 @@ class Watch:
         self._reads_every_line = words is None or (self._reads_rows and not finds_every_family())
         self._words = lines_to_read((*(words or ()), *ERROR_WORDS), self._reads_rows)
         self._reader = MetricReader(self._rules.patterns)
-        self.rows = Rows()
+        self.rows, self._repeats = Rows(), Repeats()
         self.last_line = ""
         self.plateau: str | None = None
 
@@ -125,6 +126,8 @@ class Watch:
         if not self.at_end:
             return self._events
         self._read_other_rows(final)
+        if final:
+            self._tell_repeats(self._repeats.end())
         if self._metrics_file:
             self._metrics_file.publish()
         self._tell_held_error()
@@ -268,6 +271,7 @@ class Watch:
     def _start_again(self, file: str = "") -> None:
         """The source was rewritten (the trainer resumed), or is another `file`: so are the rows."""
         self.rows = Rows(first_step_seen=self.rows.first_step_seen)
+        self._repeats = Repeats()
         self.plateau = None
         self._health.start_again(file)
         self._reader = MetricReader(self._rules.patterns)
@@ -284,11 +288,16 @@ class Watch:
             self._metrics_file.add(row, file or self._source.value, number, first)
         if not rows.first_step_seen and proves_first_step(row, self._rules):
             self._first_step(f"first step: {rows.where}", rows.step, number)
+        self._tell_repeats(self._repeats.take(row, rows.axis.kind, rows.place or 0.0, number), number)
         self._check_finite(row, number)
         for alarm in self._health.row(row, number):
             self._tell_alarm(alarm)
         if has_pass_rate:
             self._check_plateau()
+
+    def _tell_repeats(self, texts: Iterator[str], number: int | None = None) -> None:
+        for text in texts:
+            self._tell_once("two_values", text, text, step=self.rows.step, line_number=number)
 
     def _first_step(self, text: str, step: int | None, number: int | None) -> None:
         self.rows.first_step_seen = True
@@ -327,11 +336,13 @@ class Watch:
         if running_s is None or final:
             return
         others = self._other_rows.paths() if self._other_rows else []
-        self._vitals.look(now, running_s, [_mark(path) for path in (*self.paths(), *others)])
+        paths = (*self.paths(), self._files.evaluation_log, *others)
+        self._vitals.look(now, running_s, [_mark(path) for path in paths])
         for alarm in self._health.look(now, self.rows.count, self.rows.step):
             self._tell_alarm(alarm)
         limit = self._rules.first_step_timeout_s
-        if limit is not None and not self.rows.first_step_seen and running_s > limit:
+        has_begun = self.rows.first_step_seen or self._files.evaluates()
+        if limit is not None and running_s > limit and not has_begun:
             self._tell_once(
                 "first_step_timeout", f"no first step within {limit:.0f} s", data={"limit_s": limit}
             )

@@ -19,9 +19,10 @@ from harness.agent import approval, disk_access
 from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.verdict import shortfall, verdict
+from harness.agent.verdict import evaluation_shortfall, shortfall, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd, log_lost
+from harness.blueprint.types import MetricSpec
 from harness.codec import encode
 from harness.command import CommandError
 from harness.config.edit import ConfigEditError
@@ -412,7 +413,12 @@ class Executor:
         ended = replace(ended, metrics_from=self.monitor(attempt).metrics_from)
         if ended.status != 0:
             return ended
-        owed = shortfall(self.experiment.blueprint.metrics is not None, attempts, rows, last_step)
+        plan, owed = self.experiment.blueprint, None
+        metrics = plan.metrics or MetricSpec(())
+        if plan.evaluate_command is not None:
+            owed = evaluation_shortfall(attempts[-1], ended, metrics.of_lines())
+        names_metrics = plan.metrics is not None and plan.evaluate_command is None
+        owed = owed or shortfall(names_metrics, attempts, rows, last_step)
         if owed is not None:
             return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
         return replace(ended, complete=ended.reason == "exited")

@@ -145,7 +145,9 @@ class AttemptMonitor:
         """True if the first step is late although it could have been seen: the metrics of the attempt are
         known. What happened while it was not watched is read first; a prepare command does not count."""
         due = self._first_step_due()
-        if attempt.first_step_at is not None or due is None or now < due or self._files.state() != "running":
+        if attempt.first_step_at is not None or due is None or now < due:
+            return False
+        if self._files.state() != "running" or self._files.evaluates():
             return False
         for event in self.watch.poll_piece():
             self._record(event)

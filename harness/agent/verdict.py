@@ -6,15 +6,21 @@ In: the exit record, the raw rows, the plan, the state. Out: a `Shortfall`, or a
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from harness.attempt import log_lost
+from harness.attempt import AttemptEnd, log_lost
 from harness.config.training import TrainingConfig
+from harness.diagnosis.reading import read
+from harness.metric_files.reading import take_evaluation
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
+from harness.wording import shortened
 from monitors.files import AttemptFiles
 from monitors.health import assess_last
-from monitors.metrics import Row
+from monitors.metrics import MetricPatterns, Row
 from monitors.metrics_file import MetricTable
+
+LONGEST_LINE = 200
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,31 @@ def shortfall(
     worthless = (alarm for alarm in assess_last(merged) if alarm.worthless and not alarm.passed)
     alarm = next(worthless, None)
     return Shortfall(f"it exited with status 0, but {alarm.text}", alarm.family) if alarm else None
+
+
+def evaluation_shortfall(
+    files: AttemptFiles, ended: AttemptEnd, patterns: MetricPatterns
+) -> Shortfall | None:
+    """What the evaluation of an attempt that exited with status 0 still owes: a status 0 of its own, and at
+    least one metric. Its rows are written as evaluation.jsonl."""
+    start, last = "it exited with status 0, but its evaluation", _last_line(files.evaluation_log)
+    if ended.reason != "exited":
+        return Shortfall(f"{start} was cut off ({ended.in_words})", "config_error")
+    if ended.evaluate_status is None:
+        return Shortfall(
+            f"{start} could not be started: {ended.error or 'no reason is known'}", "config_error"
+        )
+    if ended.evaluate_status:
+        said = f": {last} ({files.evaluation_log.name})" if last else " and printed nothing"
+        return Shortfall(f"{start} ended with status {ended.evaluate_status}{said}", "config_error")
+    if take_evaluation(files, patterns):
+        return None
+    return Shortfall(f"{start} printed no metric" + (f"; its last line is: {last}" if last else ""))
+
+
+def _last_line(log: Path) -> str:
+    lines = read(log, ()).last if log.exists() else ()
+    return shortened(lines[-1].text, LONGEST_LINE) if lines else ""
 
 
 class _Merged:
@@ -101,7 +132,9 @@ def _judged(state: ExperimentState, now: float) -> Verdict:
     if ended.complete:
         note = "" if ended.rows else " (no metrics: neither the log nor a new file of its own holds any)"
         note = f" (metrics from {ended.metrics_from})" if ended.metrics_from else note
-        if state.changed_files:
+        if ended.evaluate_status is not None:
+            note += " and was evaluated with the author's own code"
+        elif state.changed_files:
             files = ", ".join(state.changed_files)
             why = f"attempt {attempt.number} ran to its end with code that a model changed ({files}){note}"
             return Verdict(Outcome.SUCCEEDED_WITH_CHANGED_CODE, why)
@@ -113,6 +146,7 @@ def _judged(state: ExperimentState, now: float) -> Verdict:
     if ended.reason == "deadline" or too_late_to_restart:
         is_nan = attempt.diagnosis is not None and attempt.diagnosis.family == "numerics_nan"
         after = f" after {ended.reached}" if ended.reached else ""
+        after += f": {ended.shortfall}" if ended.shortfall else ""
         return Verdict(Outcome.TIMED_OUT, cause if is_nan else f"the time limit was reached{after}")
     return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
 

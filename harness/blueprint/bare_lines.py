@@ -16,7 +16,7 @@ from harness.blueprint.names import Title
 _NAME_FIRST = re.compile(r"\s*(?P<marker>[-*+]\s+|\d+[.)]\s+|\|\s*)?`?exp(?:_[A-Za-z0-9]+)+`?(?=[\s|]|$)")
 _PATH = re.compile(r"(?:`[^`]+`|\"[^\"]+\"|'[^']+'|(?P<word>\S*[/\\~$]\S*|\.{1,2}|\S*\.\w+))(?:\s+[(（#].*)?")
 _PATHS = (names.CODEBASE, names.VENV, names.YAML, names.RESULT)
-_COMMANDS = (names.COMMAND, names.PREPARE, names.CLEANUP)
+_COMMANDS = (names.COMMAND, names.PREPARE, names.EVALUATE, names.CLEANUP)
 
 
 def bare_title(line: str, title: Title, begins: bool) -> Title | None:

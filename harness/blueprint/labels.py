@@ -59,7 +59,7 @@ _ROLES = (
         r"\b(?:path|dir|directory|folder|location|value|python|executable|exe|interpreter|venv|environment"
         r"|yaml|yml|config|configuration|file|command|cmd|run|launch|execute|start|script|shell|codebase|code"
         r"|time|duration|limit|timeout|maximum|max|maxtime|purpose|goal|result|results|output|pattern|metric"
-        r"|metrics|regex|first_step|host|key|keys|prepare|cleanup)\b"
+        r"|metrics|regex|first_step|host|key|keys|prepare|evaluate|cleanup)\b"
         r"|路径|目录|值|解释器|配置|文件|命令|启动|执行|运行|时间|时长|最长|最大|上限|目的|目标|结果|主机|位置",
     ),
 )

@@ -21,12 +21,13 @@ NO_NETWORK = "no network"
 WRITABLE = "writable: "
 """There too, before a folder that changed code may write beside its own."""
 PREPARE = "exp_prepare_command"
+EVALUATE = "exp_evaluate_command"
 CLEANUP = "exp_cleanup_command"
 HOST = "exp_host"
 NOTES = "notes"
 
 REQUIRED = (PURPOSE, CODEBASE, VENV, YAML, COMMAND, RESULT, MAX_TIME)
-SECTIONS = (*REQUIRED, METRICS, PROTECTED, CODE_CHANGES, PREPARE, CLEANUP, HOST)
+SECTIONS = (*REQUIRED, METRICS, PROTECTED, CODE_CHANGES, PREPARE, EVALUATE, CLEANUP, HOST)
 _BY_LETTERS = {name.replace("_", ""): name for name in SECTIONS}
 
 _LEAD = re.compile(r"[^A-Za-z\[【]{0,16}")

@@ -102,6 +102,7 @@ class _Reader:
             protected_keys=self._extra(names.PROTECTED, read_keys, ()),
             code_changes=self._extra(names.CODE_CHANGES, read_code_changes, ()),
             prepare_command=self._command(names.PREPARE),
+            evaluate_command=self._command(names.EVALUATE),
             cleanup_command=self._command(names.CLEANUP),
             host=self._extra(names.HOST, read_host, None),
             defaults=tuple(self.defaults) if self.sections else (),

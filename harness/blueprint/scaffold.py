@@ -213,7 +213,7 @@ def _compare(values: Mapping[str, Any], understood: Blueprint, given: Mapping[st
     }
     meant = {key: values[key] for key in ("purpose", "notes", *_LISTS)}
     meant |= {key: values[key] for key in (*_PATHS, "launch_command") if given.get(key)}
-    meant |= dict.fromkeys(("prepare_command", "cleanup_command", "host"))
+    meant |= dict.fromkeys(("prepare_command", "evaluate_command", "cleanup_command", "host"))
     for key, value in meant.items():
         if as_read[key] != value:
             fix = "say it in simpler words, or write the blueprint by hand"

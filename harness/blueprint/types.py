@@ -81,6 +81,8 @@ class Blueprint:
     code_changes: tuple[str, ...] = ()
     """Globs, relative to the codebase, of files that a repair may correct in a private copy."""
     prepare_command: str | None = None
+    evaluate_command: str | None = None
+    """Shell text, run after the training from the author's own code; its metrics are the result."""
     cleanup_command: str | None = None
     host: str | None = None
     """Where it runs; None: here."""

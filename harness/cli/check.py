@@ -82,6 +82,7 @@ def _print_understood(plan: "Blueprint") -> None:
         "protected keys": ", ".join(plan.protected_keys),
         "code changes": _granted(plan),
         "prepare": plan.prepare_command or "",
+        "evaluate": plan.evaluate_command or "",
         "cleanup": plan.cleanup_command or "",
         "host": plan.host or "",
         "notes": plan.notes,

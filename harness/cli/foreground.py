@@ -132,7 +132,7 @@ class Foreground:
     def _say_how_it_ended(self, verdict: "Verdict") -> None:
         out, known = console(), known_secrets(self.dir)
         (first, *others), error = self.said(verdict)
-        style = "bold green" if verdict.outcome.exit_code == 0 else "bold yellow"
+        style = "bold green" if verdict.outcome is Outcome.SUCCEEDED else "bold yellow"
         out.print(f"\n{redact(first, known)}", style=style)
         for line in others:
             out.print(f"  {redact(line, known)}")

@@ -52,7 +52,7 @@ class Standing:
     """The newest attempt as it stands now. `position`: of its last row, in words; `rows`: the last ones, as
     records of metrics.jsonl; `values`: of the leading metric, in order, perhaps thinned; `left_s`: to its
     last step at the pace so far, None where the number of steps is not known; `use`: the last sample of the
-    machine."""
+    machine; `is_evaluated`: its result was measured after the training."""
 
     position: str = ""
     rows: tuple[dict[str, Any], ...] = ()
@@ -64,6 +64,7 @@ class Standing:
     alarms: tuple[str, ...] = ()
     last_line: str = ""
     use: dict[str, Any] | None = None
+    is_evaluated: bool = False
 
     @property
     def metric_text(self) -> str:
@@ -74,7 +75,8 @@ class Standing:
         word = "highest" if self.goal == "max" else "lowest"
         has_best = best is not None and self.values[best] != last
         behind = f", {word} {number_text(self.values[best or 0])}" if has_best else ""
-        return f"{self.metric} {number_text(last)} {sparkline(self.values)}{behind}"
+        of = " (in the training: the result was measured after it)" if self.is_evaluated else ""
+        return f"{self.metric} {number_text(last)} {sparkline(self.values)}{behind}{of}"
 
     @property
     def row_texts(self) -> list[str]:
@@ -133,7 +135,8 @@ def standing(
         total_steps=total,
         left_s=_left_s(files, rows, total, now) if attempt.is_running else None,
         alarms=_alarms(entries, attempt.number, files.dir.is_dir(), known),
-        last_line=last_line(files.pane_log, known),
+        last_line=last_line(files.evaluation_log, known) or last_line(files.pane_log, known),
+        is_evaluated=attempt.ended is not None and attempt.ended.evaluate_status == 0,
         use=next(map(json_object, reversed(lines_at_end(files.resources))), None),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,10 +10,13 @@ from harness.errors import UserError
 from harness.metric_files.discovery import files_below
 from harness.metric_files.formats import format_of
 from harness.metric_files.source import COPIES, FileSource, best, source_in, sources
+from monitors.files import AttemptFiles
 from monitors.logs import LogReader
-from monitors.metrics import MetricPatterns, MetricReader, Row
+from monitors.metrics import Found, MetricPatterns, MetricReader, Row
 from monitors.metrics.names import Direction, direction, leading
 from monitors.metrics.propose import Proposal, propose
+from monitors.metrics_file import MetricsFile
+from monitors.records import EVALUATION_LOG
 
 
 class NoSourceError(UserError):
@@ -64,15 +68,30 @@ def _of_files(source: FileSource) -> ReadRows:
 
 
 def _of_log(path: Path, patterns: MetricPatterns | None) -> ReadRows:
+    rows = tuple((found.line, found.row) for found in _printed(path, patterns))
+    return ReadRows(path, rows, () if rows else propositions(path))
+
+
+def _printed(path: Path, patterns: MetricPatterns | None) -> Iterator[Found]:
     log, reader = LogReader(path), MetricReader(patterns)
-    rows: list[tuple[int, Row]] = []
     while True:
-        lines = log.read(final=True)
-        rows += [(found.line, found.row) for line in lines for found in reader.read(line)]
+        for line in log.read(final=True):
+            yield from reader.read(line)
         if log.at_end:
             break
-    rows += [(found.line, found.row) for found in reader.end()]
-    return ReadRows(path, tuple(rows), () if rows else propositions(path))
+    yield from reader.end()
+
+
+def take_evaluation(files: AttemptFiles, patterns: MetricPatterns) -> int:
+    """Write the rows that the evaluation of an attempt printed as its evaluation.jsonl; return how many there
+    are. Can be repeated."""
+    rows = [found for found in _printed(files.evaluation_log, patterns) if found.row.values]
+    written = MetricsFile(files.evaluation)
+    for found in rows:
+        written.add(found.row, EVALUATION_LOG, found.line, found.first_line)
+    written.publish()
+    written.close()
+    return len(rows)
 
 
 def propositions(log: Path) -> tuple[Proposal, ...]:

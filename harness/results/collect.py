@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from harness.results.raw import (
     json_lines,
     merged_positions,
     metric_table,
+    number_in,
     step_in,
     table_number,
     table_rows,
@@ -41,6 +42,7 @@ from monitors.metrics.axis import AXIS_WORDS, AxisKind
 from monitors.metrics.names import is_validation
 from monitors.metrics_file import MetricTable
 
+EVALUATION = "evaluation.jsonl"
 _SPEED = re.compile(r"(?:time|per_second)$")  # of a validation: how long it took
 _MAX_CONFIG = 200_000  # characters of a config that a report keeps
 
@@ -72,7 +74,10 @@ def collect(result_dir: Path) -> Record:
     trained = tuple(sorted(merged_positions(one.table.trained() for one in alike)))
     attempts = tuple(one.record for one in read)
     tables = {f"{one.record.folder}/metrics.jsonl": one.table for one in read}
-    return Record(result_dir, attempts, series, evaluations, tuple(problems), axis, trained, tables)
+    evaluated = _evaluated(result_dir, attempts[-1] if attempts else None, problems)
+    return Record(
+        result_dir, attempts, series, evaluations, tuple(problems), axis, trained, tables, evaluated
+    )
 
 
 def _left_out(attempt: AttemptRecord, axis: AxisKind) -> str:
@@ -132,6 +137,15 @@ def columns(table: MetricTable) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         name: (rows[start:end], values[start:end])
         for name, start, end in zip(numbers, (0, *ends[:-1]), ends, strict=True)
     }
+
+
+def _evaluated(result_dir: Path, last: AttemptRecord | None, problems: list[str]) -> dict[str, Series]:
+    """What the evaluation after the last attempt measured; {} where none ended well."""
+    if last is None or number_in(last.exit or {}, "evaluate_status") != 0:
+        return {}
+    name = f"{last.folder}/{EVALUATION}"
+    table = metric_table(result_dir / name, name, problems)
+    return {key: replace(one, file=EVALUATION) for key, one in _series(table, last.number).items()}
 
 
 def _series(table: MetricTable, attempt: int) -> dict[str, Series]:
@@ -214,7 +228,8 @@ def _joined(key: str, parts: list[Series], axis: AxisKind) -> Series:
     whole = parts[0]
     if len(parts) > 1:
         columns = ((part.positions, part.values, part.attempts, part.lines) for part in parts)
-        whole = Series(key, *map(np.concatenate, zip(*columns, strict=True)))
+        positions, values, attempts, lines = map(np.concatenate, zip(*columns, strict=True))
+        whole = Series(key, positions, values, attempts, lines)
     gaps = np.diff(whole.positions)
     if (gaps > 0).all() or (axis != "step" and (gaps >= 0).all()):
         return whole

@@ -111,7 +111,7 @@ def _refuse(
         why = f" ({'; '.join(missing)})" if missing else ""
         raise NotComparableError(f"one run alone cannot be compared: name another, or a sweep{why}")
     counting = [one.record for one in files if one.may_count]
-    if counting and not any(result.curve.steps for result in results):
+    if counting and not any(result.source for result in results):
         what = f"no run has {metric}: "
         if not metric:
             what = "which metric to compare by is not clear: name one with --metric; "

@@ -8,18 +8,21 @@ that the blueprint leaves open; as a sentence, and as rows that say whether the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from harness.config.edit import ConfigEditError, leaves
 from harness.config.values import as_text, changed
 from harness.pending_changes import Change, PendingChanges, diff
-from harness.results.types import AttemptRecord
+from harness.results.raw import text_file
+from harness.results.types import AttemptRecord, attempt_folder
 from harness.state import AttemptState
 from harness.wording import listed, shortened
 
 NOT_SET = "(not set)"
+_FILE_OF_DIFF = re.compile(r"^--- before/(.*)$", re.MULTILINE)
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
 _IN_CONFIG = ("config", "removed")
 _KINDS = {
@@ -64,7 +67,7 @@ class Deviation:
 
     @property
     def diff(self) -> str:
-        """A correction of code as a unified diff; "" for anything else."""
+        """A correction of code as a unified diff of what was replaced; "" for anything else."""
         if self.change.kind != "code":
             return ""
         return diff(str(self.change.old), str(self.change.new), self.change.what)
@@ -126,6 +129,20 @@ def deviations(attempts: Iterable[AttemptState], records: Iterable[AttemptRecord
         for attempt in attempts
         for change in deviating(attempt.draft)
     )
+
+
+def code_diffs(result_dir: Path, changes: Sequence[Deviation]) -> Iterator[str]:
+    """What these corrections of code changed, launch by launch: as the attempts' change.diff has it, with the
+    lines around; where that does not hold what the journal has, what was replaced."""
+    for number in dict.fromkeys(change.attempt for change in changes):
+        made = [change for change in changes if change.attempt == number]
+        files = {one.change.what for one in made}
+        kept = result_dir / attempt_folder(max(1, number - 1)) / "change.diff"
+        parts = _FILE_OF_DIFF.split(text_file(kept) or "")
+        pairs = zip(parts[1::2], parts[2::2], strict=True)
+        whole = "".join(f"--- before/{name}{text}" for name, text in pairs if name in files)
+        told = (line for one in made for line in str(one.change.new).splitlines())
+        yield whole if whole and all(line in whole for line in told) else "".join(one.diff for one in made)
 
 
 def _confirmed(change: Change, config: Mapping[str, Any] | None) -> bool | None:

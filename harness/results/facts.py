@@ -1,7 +1,7 @@
 """Every number of the report as a `Fact`: recipe and sources, and the value that the recipe gives.
 
 In: the `Record`. Out: facts by id, in the order of the report. Ids: `key/…` (headline figures),
-`attempt/N/…`, `val/STEP/COLUMN`, `metric/KEY/…`.
+`evaluation/KEY`, `attempt/N/…`, `val/STEP/COLUMN`, `metric/KEY/…`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from harness.blueprint.types import Blueprint, MetricSpec
 from harness.results.leading import PASS_RATE, Leading
 from harness.results.raw import number_in
-from harness.results.result import leading_of, result_facts
+from harness.results.result import course_facts, leading_of, result_facts
 from harness.results.sources import computed
 from harness.results.types import (
     LOG_CUT,
@@ -70,7 +70,8 @@ def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact
     patterns = (plan.metrics or MetricSpec(())).of_lines()
     leading = leading_of(record, plan)
     led = leading.name if leading is not None else ""
-    planned = [*_attempts(record.attempts), *_validations(record), *_metrics(record, led)]
+    own = (*_attempts(record.attempts), *_validations(record), *_metrics(record, led))
+    planned = [*_evaluated(record), *own]
     facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns, record.tables)}
     key_facts = _key_facts(record, facts, leading)
     facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns, record.tables)}
@@ -137,7 +138,7 @@ def _attempts(attempts: Iterable[AttemptRecord]) -> Iterator[Fact]:
     for attempt in attempts:
         name, label = f"attempt/{attempt.number}", f"attempt {attempt.number}"
         ended, exit_file = attempt.exit or {}, f"{attempt.folder}/exit.json"
-        for key in ("status", "signal", "prepare_status", "cleanup_status"):
+        for key in ("status", "signal", "prepare_status", "evaluate_status", "cleanup_status"):
             if number_in(ended, key) is not None:
                 source = Source(exit_file, key=key)
                 yield Fact(f"{name}/{key}", f"{label}: {key.replace('_', ' ')}", "number", "value", (source,))
@@ -152,6 +153,11 @@ def _attempts(attempts: Iterable[AttemptRecord]) -> Iterator[Fact]:
                 yield Fact(
                     *about, "number" if attempt.axis == "epoch" else "count", end.recipe, (end.source,)
                 )
+
+
+def _evaluated(record: Record) -> Iterator[Fact]:
+    for key, series in list(record.evaluated.items())[:MAX_METRICS]:
+        yield _value(f"evaluation/{key}", f"{key}, evaluated after the training", series, -1, "")
 
 
 def evaluation_id(evaluation: Evaluation, column: str) -> str:
@@ -223,8 +229,9 @@ def _value(name: str, label: str, series: Series, index: int, note: str) -> Fact
 def _key_facts(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Iterator[Fact]:
     """The result first, then what else stands for the run."""
     led = leading.name if leading is not None else ""
-    if leading is not None and led != PASS_RATE:
+    if leading is not None and (record.evaluated or led != PASS_RATE):
         yield from result_facts(record, leading)
+    led = "" if record.evaluated else led  # what the training measured is told, too
     yield from _pass_rate(record, leading)
     reward, kl = (first_of(record, keys) for keys in (REWARD_KEYS, KL_KEYS))
     if reward is not None and reward.key != led:
@@ -273,7 +280,7 @@ def _extent(record: Record) -> Iterator[Fact]:
 def _pass_rate(record: Record, leading: Leading | None) -> Iterator[Fact]:
     """The pass rate of the validations, and its change over the tasks in the first and the last of them."""
     led = leading if leading is not None and leading.name == PASS_RATE else Leading(PASS_RATE, "max")
-    yield from result_facts(record, led)
+    yield from course_facts(record, led)
     rated = [one for one in record.evaluations if one.tasks]
     if len(rated) < 2:
         return

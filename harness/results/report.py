@@ -147,7 +147,7 @@ def _result_json(
         "seeds": (provenance or {}).get("seeds", {}),
         "seed_note": view.seed_note,
         "deviations": [deviation.as_json() for deviation in view.deviations],
-        "code_changed_by_model": [deviation.diff for deviation in view.code_changes],
+        "code_changed_by_model": view.code_diffs,
         "attempts": [_attempt_json(view, attempt) for attempt in view.attempts],
         "result": view.result.as_json() if view.result is not None else None,
         "axis": view.axis,

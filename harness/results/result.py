@@ -1,7 +1,8 @@
 """What a run came to: the one definition that reports, lists, sweeps and comparisons show.
 
-The result is the last value of the leading metric: of the last validation where it is validated, else of the
-last row. The best is named beside it as picked afterwards. No mean over rows, no smoothing.
+The result is the last value of the leading metric: of the evaluation after the training where the plan asks
+for one, else of the last validation where it is validated, else of the last row. The best is named beside it
+as picked afterwards. No mean over rows, no smoothing.
 
 In: a `Record` and the plan. Out: the `Point`s of a metric, the facts of the result, `Result`.
 """
@@ -16,7 +17,7 @@ from typing import Any
 from harness.blueprint.types import Blueprint
 from harness.results.leading import PASS_RATE, Leading, best_of, leading_metric
 from harness.results.task_statistics import measure_of, of_tasks
-from harness.results.types import ONE_SEED, Evaluation, Fact, Recipe, Record, Source, Unit
+from harness.results.types import ONE_SEED, Evaluation, Fact, Recipe, Record, Series, Source, Unit
 from monitors.metrics.names import Direction
 
 RATES = ("task_pass_rate@", "unbiased_pass@")
@@ -76,8 +77,8 @@ def _shown(fact: Fact) -> dict[str, Any]:
 
 
 def metric_names(record: Record) -> list[str]:
-    """The metrics of a run, validations first: a column of its validations is `val/COLUMN`."""
-    found = []
+    """The metrics of a run, the evaluation's first, then validations: a column of these is `val/COLUMN`."""
+    found = list(record.evaluated)
     for evaluation in record.evaluations:
         of_tasks = ("task_pass_rate@1", "mean_reward") if evaluation.tasks else ()
         columns = (*of_tasks, *evaluation.reported)
@@ -93,16 +94,32 @@ def name_of(record: Record, column: str) -> str:
 
 def leading_of(record: Record, plan: Blueprint) -> Leading | None:
     """The leading metric of a run whose raw files were read."""
-    return leading_metric(plan, metric_names(record))
+    return leading_metric(plan, measured_names(record))
+
+
+def measured_names(record: Record) -> list[str]:
+    """The metrics that may lead a run: those of its evaluation, where there was one."""
+    return list(record.evaluated) or metric_names(record)
+
+
+def end_of(record: Record, metric: str) -> Point | None:
+    """The measurement of a metric that counts: by the evaluation, else the last of the training."""
+    evaluated = record.evaluated.get(metric)
+    points = points_of(record, metric) if evaluated is None else _points_in(evaluated)
+    return points[-1] if points else None
 
 
 def points_of(record: Record, metric: str) -> Points:
-    """Every measurement of a metric in order; of `val/…` one per validation, from its tasks where they were
-    written, else as the trainer reported it."""
+    """Every measurement of a metric in the training, in order; of `val/…` one per validation, from its tasks
+    where they were written, else as the trainer reported it."""
     series = record.series.get(metric)
     if series is None or metric.startswith("val/"):
         found = list(_validated(record.evaluations, metric)) if metric.startswith("val/") else []
         return Points([one.position for one in found], [one.value for one in found], found.__getitem__)
+    return _points_in(series)
+
+
+def _points_in(series: Series) -> Points:
     positions, values = series.positions.tolist(), series.values.tolist()
 
     def made(index: int) -> Point:
@@ -126,7 +143,17 @@ def _validated(evaluations: Iterable[Evaluation], metric: str) -> Iterator[Point
 
 
 def result_facts(record: Record, leading: Leading) -> Iterator[Fact]:
-    """The facts of the result, not yet computed: first, last and best measurement."""
+    """The facts of the result, not yet computed: what the evaluation measured, else `course_facts`."""
+    end = end_of(record, leading.name) if record.evaluated else None
+    if end is None:
+        yield from course_facts(record, leading)
+        return
+    note = "; ".join(filter(None, ("measured by [exp_evaluate_command]", leading.note, ONE_SEED)))
+    yield _fact("key/result_end", f"{leading.name}, evaluated after the training", end, leading.name, note)
+
+
+def course_facts(record: Record, leading: Leading) -> Iterator[Fact]:
+    """First, last and best measurement of a metric in the training."""
     points = points_of(record, leading.name)
     if not points:
         return
@@ -161,11 +188,13 @@ def _stem(metric: str) -> str:
 
 def result_of(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Result | None:
     """The result of a run from its computed facts; None where no metric leads."""
-    points = points_of(record, leading.name) if leading else None
-    if leading is None or not points:
+    last = end_of(record, leading.name) if leading else None
+    if leading is None or last is None:
         return None
-    end, start, best = (facts.get(f"{_stem(leading.name)}_{which}") for which in ("end", "start", "best"))
+    stem = "key/result" if record.evaluated else _stem(leading.name)
+    end, start, best = (facts.get(f"{stem}_{which}") for which in ("end", "start", "best"))
     if end is None:
         return None
-    about = (leading.name, leading.goal, leading.note, record.at(points[-1].position))
+    at = f"evaluated after attempt {last.attempt}" if record.evaluated else record.at(last.position)
+    about = (leading.name, leading.goal, leading.note, at)
     return Result(*about, end, start, best if best is None or not best.withheld else None)

@@ -23,7 +23,7 @@ from monitors.rules import AlarmKind
 _SHOWN = {
     *get_args(AlarmKind),
     *("first_step", "hang", "log_lost", "plateau", "disk_low", "session_gone"),
-    *("first_step_timeout", "error_line", "folder_gone", "files_lost"),
+    *("first_step_timeout", "error_line", "two_values", "folder_gone", "files_lost"),
 }
 _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
     events.Owner: lambda event: ("resumed", f"the harness was started again (process {event.pid})"),

@@ -192,9 +192,9 @@ def _holds(row: metrics.Row, key: str, value: float) -> bool:
 
 
 def _origin(file: str, row: Mapping[str, Any]) -> Source | None:
-    """The lines that a row of an attempt's metrics.jsonl was taken from."""
+    """The lines that a row of an attempt's metrics.jsonl or evaluation.jsonl was taken from."""
     origin = row.get("source")
-    if not file.endswith("/metrics.jsonl") or not isinstance(origin, dict):
+    if not file.endswith(("/metrics.jsonl", "/evaluation.jsonl")) or not isinstance(origin, dict):
         return None
     name, line = origin.get("file"), origin.get("line")
     if not isinstance(name, str) or isinstance(line, bool) or not isinstance(line, int):

@@ -48,11 +48,12 @@ class Series:
     positions: np.ndarray  # float64 [n] on the record's axis, increasing; strictly where they are steps
     values: np.ndarray  # float64 [n], NaN and infinities kept
     attempts: np.ndarray  # int64 [n], the attempt that the value comes from
-    lines: np.ndarray  # int64 [n], line in that attempt's metrics.jsonl
+    lines: np.ndarray  # int64 [n], line in that attempt's file
+    file: str = "metrics.jsonl"
 
     def source(self, index: int) -> Source:
         """Where the value at `index` (negative counts from the end) stands."""
-        file = f"{attempt_folder(int(self.attempts[index]))}/metrics.jsonl"
+        file = f"{attempt_folder(int(self.attempts[index]))}/{self.file}"
         return Source(file, int(self.lines[index]), key=self.key)
 
     def at(self, chosen: np.ndarray) -> Series:
@@ -139,6 +140,7 @@ class Record:
     axis: AxisKind = "step"
     trained: tuple[float, ...] = ()  # positions with a row of the training, increasing
     tables: Mapping[str, MetricTable] = field(default_factory=dict, repr=False)  # rows by their file
+    evaluated: Mapping[str, Series] = field(default_factory=dict)  # by the evaluation of the last attempt
 
     def at(self, position: float) -> str:
         """A position in words: `step 40`, `epoch 1.5`, `row number 15`."""

@@ -37,6 +37,7 @@ from harness.results.manifest import flag_of, json_text, sha256, with_checksum
 from harness.results.raw import json_file
 from harness.results.types import LOG_CUT, Discrepancy
 from harness.state import ExperimentState, fold
+from harness.wording import listed
 
 FLAG = "finish.flag"
 _ITSELF = ("checksum", "documents", "manifest")  # of a result file: held to the files themselves
@@ -49,10 +50,12 @@ class NotFinishedError(UserError):
 @dataclass(frozen=True)
 class Checked:
     """What was looked at, in numbers, and what is not as it was recorded. `outdated`: reports that another
-    version of the harness built, and whose words or numbers, but nothing else in their folder, differ."""
+    version of the harness built, and whose words or numbers, but nothing else in their folder, differ;
+    `changed_code`: files that a model changed for a training."""
 
     discrepancies: tuple[Discrepancy, ...] = ()
     outdated: tuple[Discrepancy, ...] = ()
+    changed_code: tuple[str, ...] = ()
     numbers: int = 0
     files: int = 0
     figures: int = 0
@@ -67,7 +70,8 @@ class Checked:
         def moved(found: Iterable[Discrepancy]) -> tuple[Discrepancy, ...]:
             return tuple(Discrepancy(f"{folder}: {item.where}", item.what) for item in found)
 
-        return replace(self, discrepancies=moved(self.discrepancies), outdated=moved(self.outdated))
+        found = replace(self, discrepancies=moved(self.discrepancies), outdated=moved(self.outdated))
+        return replace(found, changed_code=tuple(f"{folder}: {file}" for file in self.changed_code))
 
     @property
     def summary(self) -> str:
@@ -77,7 +81,8 @@ class Checked:
         found = len(self.discrepancies)
         verdict = f"{found:,} differ{'s' if found == 1 else ''}" if found else "nothing differs"
         verdict += f" but {len(self.outdated)} built by another version" if self.outdated else ""
-        return f"{shown} checked: {verdict}"
+        code = f"; code was changed by a model: {listed(self.changed_code, 6)}" if self.changed_code else ""
+        return f"{shown} checked: {verdict}{code}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -100,7 +105,8 @@ class Kind:
 
 def verify_run(result_dir: Path) -> Checked:
     """Check a finished run. Raises NotFinishedError for a folder without a finish.flag."""
-    return verify_folder(result_dir, RUN)[0] + Checked(runs=1)
+    checked, state = verify_folder(result_dir, RUN)
+    return checked + Checked(runs=1, changed_code=state.changed_files if state is not None else ())
 
 
 def verify_folder(folder: Path, kind: Kind) -> tuple[Checked, Any]:
@@ -138,9 +144,9 @@ class _Check:
         apart = self.kind.apart(self.state) if self.state is not None else ()
         there = dict(regular_and_other(self.folder, apart))
         ours = {FLAG, self.kind.result, *self.held}
-        for path, listed in self.held.items():
+        for path, held in self.held.items():
             if there.get(path) is not False:  # links and special files are named below
-                for fingerprint in listed:
+                for fingerprint in held:
                     self._add(path, _why_different(self.folder / path, fingerprint))
         for name, is_regular in there.items():
             if not is_regular:
@@ -158,7 +164,7 @@ class _Check:
             with tempfile.TemporaryDirectory() as temporary:
                 self._compare_with_report_built_again(result, Path(temporary).resolve())
         own = [name for name in ours if name.partition("/")[0] not in apart]
-        return Checked(tuple(self.wrong), self.outdated, self.numbers, len(own), self.figures)
+        return Checked(tuple(self.wrong), self.outdated, (), self.numbers, len(own), self.figures)
 
     def _add(self, where: str, what: str) -> None:
         if what:

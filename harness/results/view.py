@@ -13,10 +13,11 @@ from pathlib import Path
 from harness.attempt import Evidence, reason_text
 from harness.diagnosis.reading import read
 from harness.metric_files.reading import propositions
-from harness.results.deviations import Deviation, chosen, config_changes, deviations, net
+from harness.results.collect import EVALUATION
+from harness.results.deviations import Deviation, chosen, code_diffs, config_changes, deviations, net
 from harness.results.facts import MAX_METRICS, evenly, listed_metrics
 from harness.results.result import Result
-from harness.results.run import RunStory
+from harness.results.run import EventNote, RunStory
 from harness.results.sources import SourceError, SourceReader
 from harness.results.text import CONTROL
 from harness.results.types import (
@@ -36,7 +37,7 @@ from monitors.metrics.propose import Proposal
 
 PAGE_VALIDATIONS = 40  # rows of the validation table on the page; the Markdown table has them all
 _OF_ATTEMPT = (
-    *("status", "signal", "prepare_status", "cleanup_status"),
+    *("status", "signal", "prepare_status", "evaluate_status", "cleanup_status"),
     *("duration", "rows", "first_step", "last_step"),
 )
 _OF_METRIC = ("first", "last", "lowest", "highest")
@@ -109,6 +110,7 @@ class View:
     result: Result | None
     axis: str
     key_facts: tuple[Fact, ...]
+    evaluation: tuple[Fact, ...]
     columns: tuple[str, ...]
     validations: tuple[ValidationRow, ...]
     measured_validations: int
@@ -116,6 +118,7 @@ class View:
     hidden_metrics: int
     methods: tuple[str, ...]
     deviations: tuple[Deviation, ...]
+    code_diffs: tuple[str, ...]
     settings: tuple[Deviation, ...]
     changes: tuple[Deviation, ...]
     unused: tuple[Deviation, ...]
@@ -142,9 +145,22 @@ class View:
         return "; ".join(_CONTAINED[each] for each in found)
 
     @property
+    def other_deviations(self) -> tuple[Deviation, ...]:
+        return tuple(deviation for deviation in self.deviations if deviation not in self.code_changes)
+
+    @property
+    def two_values(self) -> tuple[EventNote, ...]:
+        """Of one metric at one place, each pair in words."""
+        return tuple(note for note in self.run.events if note.kind == "two_values")
+
+    @property
     def mark(self) -> str:
-        """Stands beside every number of a run whose code a model changed."""
+        """Stands beside every number that a training whose code a model changed has measured."""
         return "†" if self.code_changes else ""
+
+    def mark_of(self, fact: Fact) -> str:
+        """The mark, but for what the author's own code has evaluated."""
+        return "" if any(source.file.endswith(f"/{EVALUATION}") for source in fact.sources) else self.mark
 
     @property
     def has_pass_rates(self) -> bool:
@@ -167,6 +183,7 @@ def build_view(
 ) -> View:
     columns, validations = _validations(record, facts)
     deviating = deviations(run.attempts, record.attempts)
+    of_code = [deviation for deviation in deviating if deviation.change.kind == "code"]
     changes = (
         change
         for change in config_changes(record.attempts)
@@ -180,6 +197,7 @@ def build_view(
         result=result,
         axis=AXIS_WORDS[record.axis],
         key_facts=tuple(fact for name, fact in facts.items() if name.startswith("key/")),
+        evaluation=tuple(fact for name, fact in facts.items() if name.startswith("evaluation/")),
         columns=columns,
         validations=validations,
         measured_validations=len(record.evaluations),
@@ -187,6 +205,7 @@ def build_view(
         hidden_metrics=max(0, len(listed_metrics(record, result.metric if result else "")) - MAX_METRICS),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
         deviations=deviating,
+        code_diffs=tuple(code_diffs(record.result_dir, of_code)),
         settings=tuple(settings),
         changes=tuple(changes),
         unused=tuple(Deviation(len(run.attempts) + 1, change) for change in net(run.state.draft.changes)),

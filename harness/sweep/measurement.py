@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.results.comparing import metrics
 from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files
 from harness.results.comparing.types import Goal, PlannedRun
-from harness.results.result import metric_names, points_of
+from harness.results.result import end_of, metric_names
 from harness.sweep.plan import SweepRun
 from harness.sweep.state import SweepState
 from harness.wording import did_you_mean, listed
@@ -41,10 +41,9 @@ class Measurement:
         if not metric:
             metric, chosen = metrics.choose([files.record], files.story.state.blueprint)
             goal = goal or chosen
-        points = points_of(files.record, metric) if metric else ()
-        if not points:
+        last = end_of(files.record, metric) if metric else None
+        if last is None:
             return cls(lacks=_lacking(run, files, metric, names))
-        last = points[-1]
         is_known = math.isfinite(last.value) and not files.record.may_go_on(last.sources)
         return cls(metric, goal, last.value if is_known else None)
 

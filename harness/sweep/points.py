@@ -115,6 +115,7 @@ def run_of(plan: SweepPlan, run: SweepRun, base: Base, folder: SweepFolder) -> t
         result_dir=folder.result_dir(run.name),
         protected_keys=_protected(plan, given.protected_keys),
         prepare_command=base.relocate(given.prepare_command) if given.prepare_command else None,
+        evaluate_command=base.relocate(given.evaluate_command) if given.evaluate_command else None,
         cleanup_command=base.relocate(given.cleanup_command) if given.cleanup_command else None,
         problems=(),
         lines={},
@@ -170,7 +171,7 @@ def _what_differs(plan: SweepPlan, run: SweepRun) -> str:
 
 def for_readers(made: Blueprint) -> str:
     """The blueprint as Markdown, which reads back."""
-    texts = (made.launch_command, made.prepare_command, made.cleanup_command)
+    texts = (made.launch_command, made.prepare_command, made.evaluate_command, made.cleanup_command)
     longest = max((len(found) for text in texts for found in _BACKTICKS.findall(text or "")), default=2)
     return templating.render(
         "sweeps/blueprint.md.j2",

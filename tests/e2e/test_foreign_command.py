@@ -81,6 +81,8 @@ BOTH = "\n## [exp_prepare_command]\n`touch prepared`\n\n## [exp_cleanup_command]
 OWN = "\n## [exp_metrics]\n- pattern: `round (?P<step>\\d+) gave (?P<quality>[\\d.]+)`\n- goal: max\n"
 NOT_PREPARED = "\n## [exp_prepare_command]\n`false`\n"
 FLAG, METRICS, STORY = "finish.flag", "attempts/01/metrics.jsonl", "trial_and_error.md"
+TWICE = "echo step=1 val/accuracy=0.5; echo step=1 val/accuracy=0.9"
+TOLD = (FLAG, "result.md", "report.html")
 # command, more of the blueprint, exit status, texts of files in the result folder
 COMMANDS = [
     ("echo all done", "", 0, {FLAG: ["no metrics"]}),
@@ -90,7 +92,38 @@ COMMANDS = [
     ("test -e prepared && echo step=1 loss=2", BOTH, 0, {"../../code/cleaned-up": ["well"]}),
     ("touch launched", NOT_PREPARED, 1, {FLAG: ["prepare command"]}),
     ("kill -40 $$", "", 1, {FLAG: ["signal 40"]}),
+    (TWICE, "", 0, {name: ["at step 1 was first 0.5 (line 1), then 0.9 (line 2)"] for name in TOLD}),
 ]
+
+
+EVALUATED = "\n## [exp_evaluate_command]\n```bash\n{}\n```\n"
+FROM_CHECKPOINT = "echo checking; echo step=9 val/accuracy=$(cat $HARNESS_ATTEMPT_DIR/model) val/loss=0.5"
+TRAINED = (
+    "echo 0.25 > $HARNESS_ATTEMPT_DIR/model; echo step=1 val/accuracy=0.5; echo step=2 val/accuracy=0.75"
+)
+EVALUATIONS = [
+    (FROM_CHECKPOINT, 0, "val/accuracy 0.25 (evaluated after attempt 1)"),
+    ("echo no such model; exit 3", 1, "its evaluation ended with status 3: no such model (evaluation.log)"),
+    ("echo all well", 1, "its evaluation printed no metric; its last line is: all well"),
+]
+
+
+@pytest.mark.parametrize(("command", "status", "said"), EVALUATIONS)
+def test_what_the_evaluation_measures_is_the_result(
+    bench: Bench, command: str, status: int, said: str
+) -> None:
+    bench.plan(TRAINED, purpose="see the accuracy", more=EVALUATED.format(command))
+    bench.run(status=status)
+    assert bench.flag["outcome"] == ("failed" if status else "succeeded")
+    assert said in "\n".join([bench.flag["reason"], *bench.flag["headline"]])
+    assert "checking" not in bench.log() and bench.launches() == 1
+    if status == 0:
+        assert bench.result["result"]["value"] == 0.25
+        (source,) = next(fact for fact in bench.result["facts"] if fact["id"] == "key/result_end")["sources"]
+        assert (source["file"], source["line"]) == ("attempts/01/evaluation.jsonl", 1)
+        assert "0.25" in bench.harness("ls") and "nothing differs" in bench.harness(
+            "verify", str(bench.result_dir)
+        )
 
 
 @pytest.mark.parametrize(("command", "more", "status", "said"), COMMANDS)

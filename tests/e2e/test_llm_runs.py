@@ -43,12 +43,17 @@ def write_plan(bench: Bench) -> None:
 
 
 def run_with(
-    bench: Bench, model: Callable[[Seen], Step], protocol: str = "anthropic", *options: str
+    bench: Bench,
+    model: Callable[[Seen], Step],
+    *options: str,
+    protocol: str = "anthropic",
+    status: int = 0,
 ) -> list[Seen]:
     """Run the plan with a scripted model; what it was asked."""
     with ModelServer(model) as server:
         url = server.anthropic_url if protocol == "anthropic" else server.openai_url
-        bench.harness("run", str(bench.blueprint), "--model", f"{protocol}:scripted@{url}", *options)
+        word = f"{protocol}:scripted@{url}"
+        bench.harness("run", str(bench.blueprint), "--model", word, *options, status=status)
         return [exchange.seen for exchange in server.log if exchange.seen]
 
 
@@ -91,7 +96,8 @@ def test_an_unknown_failure_is_repaired_and_the_report_tells_it(bench: Bench) ->
     assert "the same" in bench.harness("replay", str(bench.result_dir))
 
 
-def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> None:
+@pytest.mark.parametrize("is_evaluated", [False, True], ids=["as trained", "evaluated"])
+def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench, is_evaluated: bool) -> None:
     broken = (
         "import time\nfor step in range(1, 4):\n    pause = 0.01 / (step - 1)\n    time.sleep(pause)\n"
         "    print(f'step:{step} - loss:{1 / step}')\n"
@@ -100,6 +106,9 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
     for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm x"):
         subprocess.run(["git", *command.split()], cwd=bench.codebase, check=True)
     more = "\n## [exp_code_changes]\n- `train.py`\n- without asking\n"
+    bench.script("measure.py", "import train_size\nprint('loss:', train_size.SIZE / 4)\n")
+    bench.script("train_size.py", "SIZE = 3\n")
+    more += "\n## [exp_evaluate_command]\n`python measure.py`\n" * is_evaluated
     bench.plan("python train.py", purpose="Does the loss fall?", more=more)
 
     def model(seen: Seen) -> Step:
@@ -112,12 +121,20 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench) -> No
             return call("patch_code", path="train.py", old="(step - 1)", new="step", why="it divided by zero")
         return call("check") if done[-1] == "patch_code" else call("launch", why="corrected")
 
-    run_with(bench, model, "anthropic", "--sandbox", "off")
-    assert bench.flag["outcome"] == "succeeded_with_changed_code"
+    run_with(bench, model, "--sandbox", "off")
+    folder, value = str(bench.result_dir), "0.75" if is_evaluated else "0.3333†"
+    assert bench.flag["outcome"] == "succeeded" if is_evaluated else "succeeded_with_changed_code"
     assert "WITHOUT A SANDBOX" in "".join(bench.flag["headline"])
+    headline = "\n".join(bench.flag["headline"])
+    assert headline.count("train.py") == 2 - is_evaluated and value in headline
+    for shown in (bench.harness("show", folder), bench.harness("verify", folder)):
+        assert "changed by a model: train.py" in shown
+    assert ("changed" in bench.harness("ls").lower()) != is_evaluated
     assert (bench.codebase / "train.py").read_text() == broken
     assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
-    assert "it divided by zero" in (bench.result_dir / "result.md").read_text()
+    report = (bench.result_dir / "result.md").read_text()
+    assert 'own words, which nothing has checked: "it divided by zero"' in report
+    assert "-    pause = 0.01 / (step - 1)\n+    pause = 0.01 / step\n" in report
     worktrees = subprocess.run(
         ["git", "worktree", "list"], cwd=bench.codebase, capture_output=True, text=True
     )
@@ -171,6 +188,21 @@ def test_code_that_a_model_wrote_sees_no_secrets_and_changes_nothing_of_the_auth
     assert f"it ran in a sandbox ({kind}" in "\n".join(bench.flag["headline"]).lower()
 
 
+def test_what_a_model_that_gives_up_says_leads_the_report(bench: Bench) -> None:
+    write_plan(bench)
+
+    def model(seen: Seen) -> Step:
+        if "The experiment is over" in seen.text or any(each.name == "note" for each in seen.calls):
+            return call("finish", reason="the pool is too small")
+        return call("note", text="Ask the owner of the pool for more slots.")
+
+    run_with(bench, model, status=1)
+    first, second, *_ = bench.flag["what_to_do"]
+    assert "Ask the owner" in first and "too small" in second
+    report = (bench.result_dir / "result.md").read_text()
+    assert report.index("Ask the owner of the pool") < report.index("What was asked")
+
+
 def test_killed_while_the_model_thinks_it_goes_on_with_the_same_question(bench: Bench) -> None:
     write_plan(bench)
 
@@ -214,7 +246,7 @@ def test_without_its_model_a_run_ends_at_once_and_words_are_added_later(bench: B
 
 def test_a_wrong_key_does_not_end_a_run_that_needs_its_model(bench: Bench) -> None:
     write_plan(bench)
-    run_with(bench, lambda seen: status(401) if seen.number < 3 else careful(seen), "openai")
+    run_with(bench, lambda seen: status(401) if seen.number < 3 else careful(seen), protocol="openai")
     assert bench.flag["outcome"] == "succeeded" and len(bench.state.attempts) == 2
 
 
@@ -297,7 +329,7 @@ def test_a_plan_without_a_config_is_run_with_what_the_model_makes_of_its_words(b
             return call("render_config", settings=small, why="room for prompt and answer")
         return call("launch", why="as planned") if done[-1] == "check" else call("check")
 
-    answers = [seen.text for seen in run_with(bench, model, "openai")]
+    answers = [seen.text for seen in run_with(bench, model, protocol="openai")]
     assert "cannot run" in answers[2] and "max_model_len" in answers[2]
     assert bench.flag["outcome"] == "succeeded"
     config = (bench.attempt() / "config.yaml").read_text()

@@ -134,6 +134,37 @@ async def test_failed_prepare_skips_the_command_but_not_the_cleanup(folder: Path
     assert files.pane_log.read_text().split() == ["cleanup"]
 
 
+async def test_the_evaluation_follows_a_training_that_ended_well_and_has_a_log_of_its_own(
+    folder: Path,
+) -> None:
+    """What the training left behind is ended before, and what it put in the log's place is not written to."""
+    trap = "touch trap; ln -s $PWD/trap 01/evaluation.log; setsid sleep 600 & echo $! > pid; echo command"
+    evaluate = "kill -0 $(cat pid) 2>/dev/null || echo alone; tty; exit 5"
+    files, session = start(folder, trap, evaluate=evaluate, cleanup="echo cleanup")
+    end = await ending(files, session)
+    assert (end.reason, end.status, end.evaluate_status, end.cleanup_status) == ("exited", 0, 5, 0)
+    assert files.pane_log.read_text().split() == ["command", "cleanup"]
+    assert files.evaluation_log.read_text().startswith("alone\n/dev/")
+    assert (folder.parent / "trap").read_text() == ""
+    await shell_is_back(files)
+    assert "alone" in session.capture()
+
+
+@pytest.mark.parametrize(
+    ("command", "deadline_s", "reason", "status"),
+    [("exit 3", None, "exited", 3), ("true", 1.0, "deadline", 0)],
+    ids=["only after a training that ended well", "within the time limit"],
+)
+async def test_the_evaluation_is_bounded(
+    folder: Path, command: str, deadline_s: float | None, reason: str, status: int
+) -> None:
+    until_uptime = None if deadline_s is None else uptime() + deadline_s
+    files, session = start(folder, command, evaluate="echo begun; sleep 600", deadline_uptime=until_uptime)
+    end = await ending(files, session)
+    assert (end.reason, end.status, end.evaluate_status in (None, 143)) == (reason, status, True)
+    assert files.evaluation_log.exists() == (deadline_s is not None)
+
+
 async def test_missing_working_directory_is_named(folder: Path) -> None:
     files, _ = start(folder, "true", cwd=folder.parent)
     assert (await ending(files)).reason == "exited"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from harness.blueprint.types import Blueprint
 from harness.results.comparing.types import Goal
 from harness.results.leading import goal_of, leading_metric
-from harness.results.result import RATES, metric_names, points_of
+from harness.results.result import RATES, measured_names, metric_names, points_of
 from harness.results.types import Record
 from harness.wording import did_you_mean, listed
 from monitors.metrics.row import metric_name
@@ -41,7 +41,9 @@ def common(records: Sequence[Record]) -> list[str]:
 def choose(records: Sequence[Record], plan: Blueprint) -> tuple[str, Goal | None]:
     """The metric to compare runs by where none was named, and which way is better: of those that all have the
     plan's leading one, else the only one that changes in all; "" where that leaves none or several."""
-    shared = common(records)
+    named = [measured_names(record) for record in records]
+    shared = [name for name in named[0] if all(name in others for others in named)] if named else []
+    shared = shared or common(records)
     found = leading_metric(plan, shared)
     if found is not None:
         return found.name, found.goal

@@ -15,7 +15,7 @@ from harness.results import deviations
 from harness.results.collect import collect
 from harness.results.comparing.types import Curve, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
-from harness.results.result import points_of
+from harness.results.result import end_of, points_of
 from harness.results.run import RunStory
 from harness.results.types import LOG_CUT, Record
 from harness.state import COUNTING
@@ -61,28 +61,30 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
     made = {attempt.number: deviations.deviating(attempt.draft) for attempt in files.story.attempts}
     changed = {number: changes for number, changes in made.items() if changes}
     points = points_of(record, metric) if metric else None
+    last = end_of(record, metric) if metric else None
     ends = [attempt.span[1].value for attempt in record.attempts if attempt.span]
     result = RunResult(
         run=files.run,
         outcome=files.outcome,
         reason=files.reason or (never or {}).get(files.run.name, ""),
         value=None,
-        tasks=record.evaluations[-1].tasks if record.evaluations else (),
+        tasks=record.evaluations[-1].tasks if record.evaluations and not record.evaluated else (),
         last_step=int(ends[-1]) if ends else None,
         hours=_hours(record),
         attempts=len(record.attempts),
         curve=Curve(tuple(map(whole, points.positions)), tuple(points.values)) if points else Curve(),
-        source=points[-1].sources[0] if points else None,
+        source=last.sources[0] if last else None,
         deviations=tuple(
             f"attempt {number}: {deviations.sentence(each)}" for number, each in changed.items()
         ),
         code_changed=any(change.kind == "code" for each in changed.values() for change in each),
+        evaluated=metric in record.evaluated,
     )
-    if not points or not files.may_count:
+    if last is None or not files.may_count:
         return replace(result, why_not=_why_not(result, metric))
-    if record.may_go_on(points[-1].sources):
+    if record.may_go_on(last.sources):
         return replace(result, why_not=f"the last {metric} is not known: {LOG_CUT}")
-    return replace(result, value=points[-1].value)
+    return replace(result, value=last.value)
 
 
 def _why_not(result: RunResult, metric: str) -> str:

@@ -144,7 +144,8 @@ class Curve:
 class RunResult:
     """One run as its folder records it. `value`: the metric at its end, None with the reason in `why_not`
     when the run does not count; `tasks`: of the last validation; `area`: mean height of the curve;
-    `deviations`: what repairs changed, in words; `code_changed`: a model changed its code."""
+    `deviations`: what repairs changed, in words; `code_changed`: a model changed its code; `evaluated`: the
+    value is that of the evaluation after the training."""
 
     run: PlannedRun
     outcome: str
@@ -161,6 +162,7 @@ class RunResult:
     steps_to_threshold: float | None = None
     deviations: tuple[str, ...] = ()
     code_changed: bool = False
+    evaluated: bool = False
 
 
 # --- out: what can be said ----------------------------------------------------------------------------------

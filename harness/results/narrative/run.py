@@ -167,6 +167,8 @@ def _citable(fact: Fact) -> Citable:
 def _measure(name: str) -> str:
     """What a fact measures: the column of a validation, the metric, or what is told of an attempt."""
     room, _, rest = name.partition("/")
+    if room == "evaluation":
+        return name
     if room in ("val", "attempt"):
         return f"{room}/{rest.partition('/')[2]}"
     if room == "metric" or "/" in rest:

@@ -24,7 +24,7 @@ MAX_REFUSALS = 2
 """How often a section is sent back; after that its findings stand alone."""
 REFUSED = "this section cannot be published"
 LONGEST_LISTING = 16_000
-_ROOMS = ("key", "contrast", "point", "run", "level", "attempt", "val", "metric")
+_ROOMS = ("key", "evaluation", "contrast", "point", "run", "level", "attempt", "val", "metric")
 _MOST_NAMED = 8
 _CITATION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _ADDRESS = re.compile(r"(\S*(?:://|www\.|@)\S*)")

@@ -183,6 +183,7 @@ def findings(comparison: Comparison) -> Findings:
         largest=lambda contrasts: max(contrasts, key=lambda contrast: abs(contrast.difference)),
     )
     (verdict,), (counts,) = said["verdict"], said["counts"]
+    verdict = " ".join([*said["code"], verdict])
     return Findings(verdict, said["found"], " ".join(said["best"]), counts)
 
 

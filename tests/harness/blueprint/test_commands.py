@@ -124,6 +124,7 @@ def test_prepare_and_cleanup() -> None:
     cleanup = "\n## [exp_cleanup_command]\n```\nrm -rf tmp\n```\n"
     blueprint = read_text(section("exp_prepare_command", "`make data`") + cleanup)
     assert (blueprint.prepare_command, blueprint.cleanup_command) == ("make data", "rm -rf tmp")
+    assert read_text(section("exp_evaluate_command", "`python eval.py`")).evaluate_command == "python eval.py"
     assert blueprint.launch_command is None
 
 

@@ -25,7 +25,6 @@ def test_a_reader_sees_at_the_top_that_the_run_deviates(repaired: Path) -> None:
     assert "deviates from its blueprint in ajet.rollout.n" in top
     assert "| 2 | `ajet.rollout.n_vllm_engine` | `4` | `2` | two engines fit into the memory |" in top
     assert "| 2 | `PYTORCH_CUDA_ALLOC_CONF` (environment variable) | `(not set)` |" in top
-    assert "| 3 | `serve.py` (code) | `port = 8000` | `port = config.port` |" in top
     assert "None but those named at the top." in rest and "model_path" not in top
     page = (repaired / "report.html").read_text()
     assert page.index("This run deviates from its blueprint") < page.index("What was asked")
@@ -43,6 +42,7 @@ def test_a_reader_sees_at_the_top_that_the_run_deviates(repaired: Path) -> None:
 def test_code_that_a_model_changed_is_shown_first_and_every_number_is_marked(repaired: Path) -> None:
     shown, page = ((repaired / name).read_text() for name in ("result.md", "report.html"))
     assert "code was changed by a model: serve.py" in shown.partition("##")[0]
+    assert 'own words, which nothing has checked: "' in shown and "(code)" not in shown
     assert shown.index("-port = 8000") < shown.index("## Deviations from the blueprint")
     assert page.index("-port = 8000") < page.index("This run deviates from its blueprint")
     assert len(re.findall(r"</data>†", page)) == page.count("</data>") > 10

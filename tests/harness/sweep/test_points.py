@@ -35,6 +35,9 @@ MORE = r"""
 ## [exp_prepare_command]
 `mkdir -p cache && touch cache/x`
 
+## [exp_evaluate_command]
+`python eval.py`
+
 ## [exp_cleanup_command]
 `rm -rf cache`
 
