@@ -171,7 +171,7 @@ def smallest_change(before: str, after: str) -> tuple[str, str]:
     last = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
     while True:
         here, there = ("".join(lines[first : len(lines) - last]) for lines in (old, new))
-        if before == after or (here and before.count(here) == 1):
+        if before == after or (here and before.count(here) == 1) or (first, last) == (0, 0):
             return here, there
         first, last = max(0, first - 1), max(0, last - 1)
 

@@ -259,5 +259,5 @@ def test_no_command_or_config_may_lead_back(plan: Blueprint, repository: Path, t
 def test_the_smallest_change_makes_one_text_of_the_other(before: list[str], after: list[str]) -> None:
     here, there = "".join(before), "".join(after)
     old, new = patched_code.smallest_change(here, there)
-    assert here == there or here.count(old) == 1 or not here
+    assert here == there or here.count(old) == 1 or not old
     assert here.replace(old, new, 1) == there
