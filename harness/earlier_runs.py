@@ -65,11 +65,11 @@ class EarlierRun:
         return _program(self.state.blueprint, text)
 
     def metrics(self) -> tuple[str, ...]:
-        from harness.agent import excerpts
         from harness.results.collect import collect
         from harness.results.result import metric_names
+        from harness.results.text import one_line
 
-        return tuple(dict.fromkeys(map(excerpts.plain, metric_names(collect(self.folder)))))
+        return tuple(dict.fromkeys(map(one_line, metric_names(collect(self.folder)))))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ ROOMS = (
     *(
         "lessons",
         "results",
+        "earlier_runs",
         "notebook",
         "actions",
         "observation",

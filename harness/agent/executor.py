@@ -26,6 +26,7 @@ from harness.blueprint.types import MetricSpec
 from harness.codec import encode
 from harness.command import CommandError
 from harness.config.edit import ConfigEditError
+from harness.errors import UserError
 from harness.experiment import Experiment
 from harness.journal import events
 from harness.journal.events import ActionResult
@@ -43,10 +44,15 @@ _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 
+def _nothing_proposed(action: actions.ProposeNext, experiment: Experiment) -> str:
+    raise UserError("no experiment can be proposed here")
+
+
 class Executor:
     """Carries out actions on one experiment; keeps the monitor of the running attempt between two waits,
     `current_monitor`, which a display may look at. `interrupted`: a person wants something of the run.
-    `on_check`: is told what each check before a launch found; `on_held`: why nothing goes on for now."""
+    `on_check`: is told what each check before a launch found; `on_held`: why nothing goes on for now.
+    `propose`: writes an experiment that may follow, and returns the command that starts it."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -54,6 +60,7 @@ class Executor:
         self.current_monitor: AttemptMonitor | None = None
         self.on_check: Callable[[events.Checked], None] = lambda checked: None
         self.on_held: Callable[[str], None] = lambda why: None
+        self.propose: Callable[[actions.ProposeNext, Experiment], str] = _nothing_proposed
         self._evidence: Evidence | None = None
 
     def observe(self) -> Observation:
@@ -326,21 +333,10 @@ class Executor:
         return events.SectionsWritten(**sections.all_published(action.sections, evidence))
 
     async def _propose_next(self, action: actions.ProposeNext) -> events.NextProposed:
-        from harness.errors import UserError
-        from harness.results.collect import collect
-        from harness.results.result import metric_names
-        from harness.sweep import next_experiment
-
-        folder, plan = self.experiment.dir, self.experiment.blueprint
-        author, known = self.experiment.state.options.model or "", environment.known_secrets(folder)
-
-        def made() -> str:
-            metrics = tuple(metric_names(collect(folder)))
-            return next_experiment.of_model(action, plan, folder, author, metrics, known).command
-
         try:
-            return events.NextProposed(await asyncio.to_thread(made))
+            return events.NextProposed(await asyncio.to_thread(self.propose, action, self.experiment))
         except UserError as error:
+            known = environment.known_secrets(self.experiment.dir)
             return events.NextProposed(error=redact(str(error), known))
 
     async def _collect(self, action: actions.Collect) -> events.Collected:

@@ -15,7 +15,6 @@ from harness.options import RunOptions
 if TYPE_CHECKING:
     from harness.observation import Policy
     from harness.providers.choice import LlmConfig
-    from harness.providers.cost import Limits
 
 
 def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[RunOptions, tuple[str, ...]]:
@@ -53,7 +52,7 @@ def make_policy(
     if options.policy == "playbook":
         return playbook(experiment, "the playbook was chosen")
     from harness.agent.llm import LlmPolicy
-    from harness.providers.choice import configured, open_model
+    from harness.providers.choice import configured, limits_of, open_model
 
     config: LlmConfig | None = configured(options.model, Path(options.settings_dir or Path.cwd()), os.environ)
     assert config is not None
@@ -72,16 +71,6 @@ async def try_out(policy: "Policy") -> str:
     from harness.agent.llm import LlmPolicy
 
     return await policy.try_out() if isinstance(policy, LlmPolicy) else ""
-
-
-def limits_of(options: RunOptions, config: "LlmConfig") -> "Limits":
-    """What the model may cost: as was given, else the defaults; money is bounded where the price is known."""
-    from harness.providers.cost import DEFAULT_LIMIT_CALLS, DEFAULT_LIMIT_USD, Limits
-
-    cost, calls = options.max_cost_usd, options.max_calls
-    if cost is None and config.price is not None:
-        cost = DEFAULT_LIMIT_USD
-    return Limits(cost, DEFAULT_LIMIT_CALLS if calls is None else calls)
 
 
 def playbook(experiment: Experiment, why: str) -> Playbook:

@@ -35,9 +35,9 @@ class Choice:
 
 def chosen(model: str | None, max_cost: float | None, max_calls: int | None) -> Choice | None:
     """The model that is configured, None without one. Raises ConfigurationError."""
-    from harness.agent.policies import limits_of, settled
+    from harness.agent.policies import settled
     from harness.options import RunOptions
-    from harness.providers.choice import configured
+    from harness.providers.choice import configured, limits_of
 
     options, warnings = settled(RunOptions("llm", model, max_cost, max_calls), None, Path.cwd())
     config = configured(model, Path.cwd(), os.environ)

@@ -25,6 +25,7 @@ from harness.outcome import Outcome
 from harness.redaction import redact
 
 if TYPE_CHECKING:
+    from harness.actions import ProposeNext
     from harness.experiment import Experiment
     from harness.observation import Policy
     from harness.state import Verdict
@@ -140,6 +141,12 @@ class Foreground:
         out.print(redact(trouble, known) if error else f"report: {self.dir / self.REPORT}")
 
 
+def _propose(action: "ProposeNext", experiment: "Experiment") -> str:
+    from harness.sweep import next_experiment
+
+    return next_experiment.after_run(action, experiment)
+
+
 def _choices(question: approval.OpenQuestion) -> str:
     options = (f"[{number}] {each}" for number, each in enumerate(question.options, 1))
     return ", ".join(options) or "[y]es, [n]o"
@@ -162,6 +169,7 @@ class RunForeground(Foreground):
         self.executor = Executor(experiment)
         super().__init__(experiment.dir, progress_for(self.executor), self.executor.ask_to_stop)
         self.executor.on_check = self._show_findings
+        self.executor.propose = _propose
         self.executor.on_held = lambda why: self._show([why])
         self._shown_findings: set[str] = set()
         self._put_to_person: approval.OpenQuestion | None = None

@@ -22,7 +22,7 @@ def narrate(
     max_cost: options.MaxCost = None,
     max_llm_calls: options.MaxCalls = None,
 ) -> None:
-    """Have a language model write about the results of a finished run or sweep, and add it to the report.
+    """Add a language model's words to a finished report.
 
     The model is the one given here, else the one that the run was given, else that of harness.toml. Words
     that were added before are replaced.

@@ -34,8 +34,7 @@ def of_language_model(cwd: Path) -> Iterator[Finding]:
 
 
 async def _trouble_of(config: "LlmConfig") -> str:
-    from harness.agent.policies import limits_of
-    from harness.providers.choice import open_model
+    from harness.providers.choice import limits_of, open_model
     from harness.providers.conversation import Account
     from harness.providers.trial import trouble_of
 

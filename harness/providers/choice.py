@@ -15,8 +15,16 @@ from urllib.parse import urlsplit
 
 from harness.environment import known_secrets
 from harness.journal.order import Event
+from harness.options import RunOptions
 from harness.providers.chat import Provider
-from harness.providers.cost import Limits, Price, is_loopback, price_of
+from harness.providers.cost import (
+    DEFAULT_LIMIT_CALLS,
+    DEFAULT_LIMIT_USD,
+    Limits,
+    Price,
+    is_loopback,
+    price_of,
+)
 from harness.providers.model import Model
 from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
 from harness.providers.stream import OFFICIAL_URLS
@@ -252,3 +260,11 @@ def _key(variable: str, environ: Mapping[str, str]) -> str:
             "not plain ASCII (a quotation mark from a web page?). Copy the key again"
         )
     return key
+
+
+def limits_of(options: RunOptions, config: LlmConfig) -> Limits:
+    """What the model may cost: as was given, else the defaults; money is bounded where the price is known."""
+    cost, calls = options.max_cost_usd, options.max_calls
+    if cost is None and config.price is not None:
+        cost = DEFAULT_LIMIT_USD
+    return Limits(cost, DEFAULT_LIMIT_CALLS if calls is None else calls)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.atomic_write import write_atomically
+from harness.environment import known_secrets
 from harness.redaction import Secrets, redact
 from harness.results.comparing.types import Comparison, Contrast, Point
 from harness.results.next_step import FOLDER, NextStep
@@ -33,6 +34,17 @@ from harness.wording import did_you_mean
 if TYPE_CHECKING:
     from harness.actions import ProposeNext
     from harness.blueprint import Blueprint
+    from harness.experiment import Experiment
+
+
+def after_run(asked: ProposeNext, experiment: Experiment) -> str:
+    """Write what a model proposes after this run; the command that starts it. Raises SweepError."""
+    from harness.results.collect import collect
+    from harness.results.result import metric_names
+
+    folder, author = experiment.dir, experiment.state.options.model or ""
+    metrics, known = tuple(metric_names(collect(folder))), known_secrets(folder)
+    return of_model(asked, experiment.blueprint, folder, author, metrics, known).command
 
 
 def of_model(

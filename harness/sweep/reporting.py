@@ -145,8 +145,7 @@ async def _narrative(sweep: Sweep, compared: Comparison) -> Mapping[str, Any]:
     options = decode(RunOptions, sweep.plan.options)
     if options.policy != "llm":
         return {}
-    from harness.agent.policies import limits_of
-    from harness.providers.choice import configured
+    from harness.providers.choice import configured, limits_of
     from harness.providers.settings import ConfigurationError
 
     try:

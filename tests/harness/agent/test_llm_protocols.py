@@ -201,7 +201,7 @@ async def test_an_outage_of_twenty_minutes(tmp_path: Path, protocol: str) -> Non
 async def test_without_a_usable_model_the_playbook_goes_on(tmp_path: Path, protocol: str, step: Step) -> None:
     outcome, state, server = await drive(tmp_path, protocol, lambda seen: step, [BUG])
     assert outcome is Outcome.FAILED
-    assert len(server.log) == 2  # one for the failure, one for the results
+    assert 2 < len(server.log) < 100  # asked again and again for six hours, then the playbook goes on
     assert state.llm.cost_usd < 0.5
 
 

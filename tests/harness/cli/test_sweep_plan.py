@@ -13,6 +13,7 @@ import typer
 
 from harness.cli.show_sweep import plan_json, print_plan
 from harness.codec import decode
+from harness.earlier_runs import Estimate
 from harness.results.comparing.types import Expectation
 from harness.sweep.forecast import forecast
 from harness.sweep.plan import SweepPlan
@@ -45,7 +46,7 @@ def test_what_one_decides_by_is_said() -> None:
     expected = (Expectation("arg:--lr", "3e-4", "none", "too close"),)
     more = {"metric": "val/x", "goal": "min", "budget_s": 3600.0, "expectations": expected}
     plan = a_plan(settings={"a.steps": 60}, canary={"a.steps": 2}, **more)
-    shown = " ".join(printed(plan, estimate=600.0).split())
+    shown = " ".join(printed(plan, estimate=Estimate(600.0, "earlier runs of this blueprint")).split())
     for said in (
         "6 points (all combinations) x 3 seeds (0, 1, 2, as ajet.trainer_common.seed) = 18 runs, 2 at once",
         "a.steps = 60, in all points",
@@ -82,7 +83,7 @@ def test_one_at_a_time_shows_only_what_differs_and_markup_as_text() -> None:
 
 def test_json_has_the_plan_and_the_forecast() -> None:
     plan = a_plan()
-    found = json.loads(json.dumps(plan_json(plan, forecast(plan, 10.0, 100.0))))
+    found = json.loads(json.dumps(plan_json(plan, forecast(plan, Estimate(10.0, "one"), 100.0))))
     assert decode(SweepPlan, found["plan"]) == plan
     assert (found["points"], found["runs"], found["all_s"], found["most_all_s"]) == (6, 18, 90.0, 900.0)
     assert found["two_points"] == pytest.approx(3.51, abs=0.01)

@@ -187,7 +187,7 @@ async def test_patched_code_is_what_the_next_launches_run(
     assert f"python {copy}/train.py --config {experiment.dir}/attempts/02/config.yaml" in spec.command
     assert (copy / "train.py").read_text() == TRAIN.replace("/ 0", "/ 1")
     assert (codebase / "train.py").read_text() == TRAIN
-    assert spec.prepare == f"exec </dev/null\ncd {codebase} || exit 1\npip install -e ."
+    assert spec.prepare == f"exec </dev/null\ncd {codebase} || exit 1\nunset PYTHONPATH\npip install -e ."
     kept = (experiment.dir / "attempts" / "01" / "change.diff").read_text()
     assert "+    n_vllm_engine: 1" in kept
     assert "+print(batch / 1)" in kept

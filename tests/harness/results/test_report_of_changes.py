@@ -30,7 +30,7 @@ def test_a_reader_sees_at_the_top_that_the_run_deviates(repaired: Path) -> None:
     assert page.index("This run deviates from its blueprint") < page.index("What was asked")
     result = json.loads((repaired / "result.json").read_text())
     first = {"attempt": 2, "kind": "config", "what": "ajet.rollout.n_vllm_engine", "old": 4, "new": 2}
-    first |= {"why": "two engines fit into the memory", "remedy": "", "confirmed": True}
+    first |= {"why": "two engines fit into the memory", "remedy": "", "allowed_by": "", "confirmed": True}
     assert result["deviations"][0] == first
     assert [deviation["confirmed"] for deviation in result["deviations"]] == [True, None, True, None]
     # settings of a rendered config are no deviation
