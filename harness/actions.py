@@ -35,11 +35,6 @@ Lines = Annotated[int, Field(ge=1, le=200)]
 OfRemedy = Annotated[str, Field(description="the built-in repair that asks for it"), Filled()]
 
 
-class ReadBlueprint(Action, kind="read_blueprint"):
-    """Read the plan of this experiment as its author wrote it. Not offered any more: every question shows the
-    plan, and `read_file` the rest of a long one."""
-
-
 class ReadConfig(Action, kind="read_config"):
     """Read a training config (YAML): without a number what the NEXT launch would use, with your edits in it;
     with one, what that attempt ran with."""
@@ -338,10 +333,6 @@ class WriteSections(Action, kind="write_sections"):
     sections: Annotated[tuple[NarrativeSection, ...], Field(min_length=1, max_length=4)]
 
 
-class WriteReportSection(NarrativeSection, Action, kind="write_report_section"):
-    """Write one section of the report, as earlier versions did."""
-
-
 class ProposeNext(Action, kind="propose_next"):
     """Propose the experiment that would settle what these results leave open: with `vary` a sweep, without it
     one run in which `set` differs from this one. It is checked, written beside the report, and started by a
@@ -400,7 +391,7 @@ _CODE = (*_FILES, SearchCode, ReadInstalled, ShowChanges)
 _TRIES = (Check, SmokeRun, Launch, Wait, AskPerson, Note, Finish)
 _REPAIRS = (EditConfig, EditArguments, SetEnvironment, PatchCode, *_TRIES)
 
-LOOKING = (ReadBlueprint, ReadConfig, ListKeys, *_CODE, *_LOGS, Facts, Compare)
+LOOKING = (ReadConfig, ListKeys, *_CODE, *_LOGS, Facts, Compare)
 """Actions that only look. Their outcome is `{"text": …}`."""
 
 TOOLS: Mapping[str, tuple[type[Action], ...]] = {
@@ -416,12 +407,9 @@ tools never change within a kind. The other actions are code's own business."""
 
 OFFERED: tuple[type[Action], ...] = tuple(dict.fromkeys(chain(*TOOLS.values())))
 
-EARLIER: tuple[type[Action], ...] = (ReadBlueprint, Diagnose, WriteReportSection)
-"""What models were offered once: journals hold it, and a replay decides it again."""
-
 _ALL: tuple[type[Action], ...] = (
     *OFFERED,
-    *EARLIER,
+    Diagnose,
     *(InstallPackage, FreeOwned, RaiseLimit, Prepare, Pause, Collect, Report),
 )
 

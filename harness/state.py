@@ -314,9 +314,6 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     ),
     events.Diagnosed: lambda state, event, _: _with_attempt(state, diagnosis=event.diagnosis),
     events.Collected: lambda state, event, _: replace(state, collected=event),
-    events.SectionWritten: lambda state, event, _: replace(
-        state, narrative={**state.narrative, event.written["section"]: event.written}
-    ),
     events.SectionsWritten: lambda state, event, _: replace(
         state, narrative={**state.narrative, **event.written}
     ),

@@ -322,11 +322,6 @@ class Executor:
         default = action.default or "no"
         return events.PersonAsked(action.question, action.options, default, changes, shown, until)
 
-    async def _write_report_section(self, action: actions.WriteReportSection) -> events.SectionWritten:
-        evidence = self._citable()
-        assert evidence is not None  # the guard has asked for it
-        return events.SectionWritten(**sections.published(action, evidence))
-
     async def _write_sections(self, action: actions.WriteSections) -> events.SectionsWritten:
         evidence = self._citable()
         assert evidence is not None  # the guard has asked for it

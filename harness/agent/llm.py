@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from harness.actions import (
-    EARLIER,
     LOOKING,
     OFFERED,
     TOOLS,
@@ -205,9 +204,8 @@ class LlmPolicy:
 
     def _called(self, stop: str, calls: list[ToolCall], kind: str) -> Action:
         """The action that the first of these calls means. Raises CallError."""
-        earlier = [action for action in EARLIER if calls and action.kind == calls[0].name]
         end = "wait" if kind == "alarm" else "finish"
-        action = action_in(stop, calls, earlier or TOOLS[kind], end, self._filled(), OFFERED)
+        action = action_in(stop, calls, TOOLS[kind], end, self._filled(), OFFERED)
         if isinstance(action, EditArguments):
             action = action.as_edit(self._state.command)
         made = self._state.llm.made

@@ -58,10 +58,6 @@ def look(action: actions.Action, experiment: Experiment, evidence: Evidence | No
     return Looked(action.kind, error=plain(redact(cut(why, 1_000), known_secrets(experiment.dir))))
 
 
-def _blueprint(action: actions.ReadBlueprint, experiment: Experiment) -> str:
-    return _whole("blueprint.md", experiment, "the result folder holds no blueprint.md")
-
-
 def _config(action: actions.ReadConfig, experiment: Experiment) -> str:
     if action.attempt is not None:
         name = f"attempts/{_attempt(action.attempt, experiment).dir.name}/config.yaml"
@@ -72,8 +68,7 @@ def _config(action: actions.ReadConfig, experiment: Experiment) -> str:
     text = apply_changes.config_after(experiment) or apply_changes.config_before(experiment)
     if not text:
         raise NotShownError(
-            "there is no config: the command of this experiment reads none that the harness knows of "
-            "(read_blueprint shows it)"
+            "there is no config: the command of this experiment reads none that the harness knows of"
         )
     return fitted("", of_text(text, known_secrets(experiment.dir)), lambda index: f"from line {index + 1} on")
 
@@ -160,7 +155,6 @@ def _log(number: int | None, experiment: Experiment) -> tuple[Path, str]:
 
 
 _LOOKS: dict[type[actions.Action], Callable[[Any, Experiment], str]] = {
-    actions.ReadBlueprint: _blueprint,
     actions.ReadConfig: _config,
     actions.ReadFile: _file,
     actions.ReadPane: _pane,

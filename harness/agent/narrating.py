@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harness.actions import LOOKING, Action, Note, WriteReportSection
+from harness.actions import LOOKING, Action, Note, WriteSections
 from harness.agent import loop
 from harness.agent.executor import Executor
 from harness.agent.llm import LlmPolicy
@@ -98,6 +98,6 @@ class _Writing(Executor):
     """Lets a policy look and write sections, and ends where it wants anything else."""
 
     async def act(self, action: Action) -> ActionResult | None:
-        if not isinstance(action, (*LOOKING, Note, WriteReportSection)):
+        if not isinstance(action, (*LOOKING, Note, WriteSections)):
             raise _DoneError
         return await super().act(action)

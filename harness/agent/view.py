@@ -199,7 +199,7 @@ def _answer(event: Event) -> Answer:
             f"note: {text}" for text in event.warnings
         ]
         return Answer("\n".join(lines), is_error=not event.can_run)
-    if isinstance(event, events.Noted | events.SectionWritten | events.SectionsWritten):
+    if isinstance(event, events.Noted | events.SectionsWritten):
         left_out = ", ".join(getattr(event, "left_out", ()))
         return Answer(f"kept without {left_out}" if left_out else "kept")
     if isinstance(event, events.Diagnosed):

@@ -285,9 +285,7 @@ def installs_need_permission(action: actions.InstallPackage, observation: Observ
     return f"{action.package} is not one of the packages that are known by their module; a person installs it"
 
 
-def narratives_cite_facts(
-    action: actions.WriteSections | actions.WriteReportSection, observation: Observation
-) -> str | None:
+def narratives_cite_facts(action: actions.WriteSections, observation: Observation) -> str | None:
     """Rule 6: nothing is written about results that are not there yet, and no number but by citing a fact.
     After MAX_REFUSALS refusals sections are taken, and what of them cannot stand is left out."""
     if observation.state.collected is None:
@@ -297,8 +295,7 @@ def narratives_cite_facts(
     sent_back = sum(why.startswith(sections.REFUSED) for why in observation.state.refusals)
     if sent_back >= sections.MAX_REFUSALS:
         return None
-    written = action.sections if isinstance(action, actions.WriteSections) else (action,)
-    return sections.refusal(written, observation.evidence)
+    return sections.refusal(action.sections, observation.evidence)
 
 
 def proposals_follow_results(action: actions.ProposeNext, observation: Observation) -> str | None:
@@ -352,7 +349,7 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.ReadFile | actions.ListFiles | actions.ReadInstalled, private_files_are_not_read),
     (actions.PatchCode, code_changes_where_the_author_allows),
     (actions.InstallPackage, installs_need_permission),
-    (actions.WriteSections | actions.WriteReportSection, narratives_cite_facts),
+    (actions.WriteSections, narratives_cite_facts),
     (actions.ProposeNext, proposals_follow_results),
     (actions.Finish | actions.Collect | actions.Report, ends_are_real),
 )

@@ -328,14 +328,6 @@ class PersonAsked(ActionResult, kind="person_asked", bars="collected"):
     error: str = ""
 
 
-class SectionWritten(ActionResult, kind="section_written", needs="collected"):
-    """One section of the narrative, as earlier versions kept it; `left_out`: what could not stand."""
-
-    action: ClassVar[str] = "write_report_section"
-    written: Mapping[str, Any]
-    left_out: tuple[str, ...] = ()
-
-
 class SectionsWritten(ActionResult, kind="sections_written", needs="collected"):
     """The sections of the narrative, by name; `left_out`: what could not stand."""
 

@@ -18,7 +18,6 @@ from harness.providers.model import Model
 from harness.providers.openai import OpenAIProvider
 from harness.providers.transcript import Transcript
 from harness.redaction import NO_SECRETS
-from harness.results.narrative.findings import SECTIONS
 from harness.state import ExperimentState, Outcome
 from tests.harness.agent.world import FakeExecutor, World, done, failed, new_experiment
 from tests.harness.results.narrative.written import run_evidence
@@ -111,15 +110,6 @@ async def test_a_failure_is_repaired_and_a_replay_shows_the_same(tmp_path: Path,
     (tmp_path / "blueprint.md").write_text("# Another plan\n")
     decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
     assert any("the prompt is not the one" in " ".join(each.differs) for each in decisions)
-
-
-async def test_a_run_of_an_earlier_version_is_decided_again_the_same(tmp_path: Path, protocol: str) -> None:
-    words = [call("write_report_section", section=name, interpretation="It ran.") for name in SECTIONS[:2]]
-    script = (call("read_blueprint"), *REPAIR[:-1], *words, *READ)
-    _, state, _ = await drive(tmp_path, protocol, script, [BUG, done()])
-    assert set(state.narrative) == set(SECTIONS[:2])
-    decisions = await asyncio.to_thread(lambda: list(replay(tmp_path)))
-    assert {decision.differs for decision in decisions} == {()}
 
 
 NONSENSE: dict[str, Step] = {

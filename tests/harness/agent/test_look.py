@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.actions import Action, MetricsSummary, ReadBlueprint, ReadConfig, ReadFile, ReadPane, SearchLog
+from harness.actions import Action, MetricsSummary, ReadConfig, ReadFile, ReadPane, SearchLog
 from harness.agent import log_search
 from harness.agent.excerpts import LONGEST_TEXT
 from harness.agent.look import look
@@ -53,21 +53,6 @@ def error(action: Action, experiment: Experiment) -> str:
 def log(experiment: Experiment, content: str | bytes) -> None:
     raw = content.encode() if isinstance(content, str) else content
     experiment.attempt_files(1).pane_log.write_bytes(raw)
-
-
-def test_long_blueprint_keeps_both_ends_and_says_where_to_read_on(experiment: Experiment) -> None:
-    lines = [f"line {number} {'x' * 40}" for number in range(1, 1001)]
-    lines[1] = f"api_key: {KEY}"
-    (experiment.dir / "blueprint.md").write_text("\n".join(lines))
-    shown = text(ReadBlueprint(), experiment).split("\n")
-    assert (shown[0], shown[-1]) == (lines[0], lines[-1])
-    assert "api_key" in shown[1] and KEY not in shown[1]
-    (gap,) = (line for line in shown if line.startswith("…"))
-    first = int(gap.partition("first_line=")[2].split()[0])
-    assert lines[first - 2] in shown
-    assert lines[first - 1] not in shown
-    assert f"{1000 - (len(shown) - 1)} lines left out" in gap
-    assert lines[first - 1] in text(ReadFile(path="blueprint.md", first_line=first), experiment)
 
 
 def test_config_of_the_next_launch_holds_the_edits(experiment: Experiment) -> None:
@@ -265,7 +250,22 @@ def test_same_files_give_the_same_text(experiment: Experiment) -> None:
     (experiment.dir / "blueprint.md").write_text("plan\n")
     log(experiment, "error one\nfine\n")
     metrics(experiment, [{"loss": 1.0}])
-    for action in (ReadBlueprint(), ReadConfig(), ReadPane(), SearchLog(pattern="error"), MetricsSummary()):
+    for action in (ReadConfig(), ReadPane(), SearchLog(pattern="error"), MetricsSummary()):
         shown = text(action, experiment)
         assert shown == text(action, experiment)
         assert str(experiment.dir) not in shown
+
+
+def test_a_long_config_keeps_both_ends_and_says_where_to_read_on(experiment: Experiment) -> None:
+    lines = [f"line {number} {'x' * 40}" for number in range(1, 1001)]
+    lines[1] = f"api_key: {KEY}"
+    (experiment.dir / "attempts/01/config.yaml").write_text("\n".join(lines))
+    shown = text(ReadConfig(attempt=1), experiment).split("\n")
+    assert (shown[0], shown[-1]) == (lines[0], lines[-1])
+    assert "api_key" in shown[1] and KEY not in shown[1]
+    (gap,) = (line for line in shown if line.startswith("…"))
+    first = int(gap.partition("first_line=")[2].split()[0])
+    assert lines[first - 2] in shown
+    assert lines[first - 1] not in shown
+    assert f"{1000 - (len(shown) - 1)} lines left out" in gap
+    assert lines[first - 1] in text(ReadFile(path="attempts/01/config.yaml", first_line=first), experiment)

@@ -36,7 +36,6 @@ class World:
 
 ALWAYS: dict[str, dict[str, Any]] = {
     **{"prepare": {}, "report": {"headline": []}, "read_pane": {"text": "the last lines"}},
-    "read_blueprint": {"text": "# A plan"},
     "render_config": {"changes": [], "text": "ajet: {}"},
 }
 """What some actions come to whatever the world is like."""
@@ -114,9 +113,6 @@ class FakeExecutor:
 
     def note(self, action: Any) -> dict[str, Any]:
         return {"text": action.text}
-
-    def write_report_section(self, action: Any) -> dict[str, Any]:
-        return {"written": action.as_json(), "left_out": []}
 
     def write_sections(self, action: Any) -> dict[str, Any]:
         return {"written": {each.section: each.as_json() for each in action.sections}, "left_out": []}

@@ -48,7 +48,7 @@ def finished_run(
     story = Story().created("playbook", **plan).act("prepare").attempt(1)
     story.ended(reason="attempt 1 ran to its end")
     for written in narrative.values():
-        story.act("write_report_section", written, written=written, left_out=[])
+        story.act("write_sections", {}, written={written["section"]: written}, left_out=[])
     headline = build_report(result_dir, story.write(result_dir)).headline
     story.act("report", headline=list(headline), discrepancies=[])
     story.add("finish", outcome="succeeded", reason="attempt 1 ran to its end").write(result_dir)

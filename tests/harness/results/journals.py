@@ -211,5 +211,5 @@ def repaired_run(result_dir: Path) -> list[Entry]:
     story.attempt(3, checkpoint="step_000020", why="the port is free").ended()
     story.add("consult", topic="results:1", why="the results are to be read").asked(4)
     for written in NARRATIVE:
-        story.act("write_report_section", written, written=written, left_out=[])
+        story.act("write_sections", {}, written={written["section"]: written}, left_out=[])
     return story.add("consulted", topic="results:1", why="the findings are written").write(result_dir)

@@ -157,7 +157,7 @@ def test_secrets_that_a_model_repeats_are_masked(tmp_path: Path, monkeypatch: py
     story.add("refused", action="edit_config", args={"changes": {"a": told}}, why=told)
     story.attempt(2, "no").edit(told, ajet__more=("b", told)).ended("failed", "x").asked(1)
     written = section(words=f"{told} correct-**horse**-battery {'y' * 3000} correct-horse-battery")
-    story.act("write_report_section", {}, written=written, left_out=[])
+    story.act("write_sections", {}, written={written["section"]: written}, left_out=[])
     build_report(tmp_path, story.write(tmp_path))
     for name in ("result.md", "result.json", "report.html", "trial_and_error.md"):
         content = re.sub("</?strong>", "", (tmp_path / name).read_text())
