@@ -33,6 +33,7 @@ from harness.journal.events import (
     Refused,
 )
 from harness.pending_changes import PREPARING, Change, diff, edit_of
+from harness.redaction import redact
 from harness.repair import apply_changes
 from harness.state import ExperimentState
 from harness.wording import duration
@@ -168,6 +169,21 @@ async def ask(
         experiment.record(granted)
     changed = {**args, **(granted.args or {})}
     return (action if changed == args else action_of_entry(action.kind, changed)), None
+
+
+def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
+    """A question beside which the run goes on, with what it would change as a diff."""
+    changes, shown = tuple[Change, ...](), ""
+    if action.changes:
+        edit = EditConfig(changes=action.changes, why=action.question[:LONGEST_WHY])
+        try:
+            changes, shown = apply_changes.edited(edit, experiment)
+        except (CommandError, ConfigEditError) as error:
+            return PersonAsked(action.question, error=redact(str(error)))
+        if not changes:
+            return PersonAsked(action.question, error="nothing would change: it is so already")
+    until = experiment.clock() + experiment.state.options.patience_s
+    return PersonAsked(action.question, action.options, action.default or "no", changes, shown, until)
 
 
 async def wait_for_answer(experiment: Experiment) -> bool:

@@ -24,8 +24,6 @@ from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd, log_lost
 from harness.blueprint.types import MetricSpec
 from harness.codec import encode
-from harness.command import CommandError
-from harness.config.edit import ConfigEditError
 from harness.errors import UserError
 from harness.experiment import Experiment
 from harness.journal import events
@@ -309,18 +307,7 @@ class Executor:
         return events.Noted(redact(action.text, environment.known_secrets(self.experiment.dir)))
 
     async def _ask_person(self, action: actions.AskPerson) -> events.PersonAsked:
-        state, changes, shown = self.experiment.state, tuple[Change, ...](), ""
-        if action.changes:
-            edit = actions.EditConfig(changes=action.changes, why=action.question[: actions.LONGEST_WHY])
-            try:
-                changes, shown = await asyncio.to_thread(apply_changes.edited, edit, self.experiment)
-            except (CommandError, ConfigEditError) as error:
-                return events.PersonAsked(action.question, error=redact(str(error)))
-            if not changes:
-                return events.PersonAsked(action.question, error="nothing would change: it is so already")
-        until = self.experiment.clock() + state.options.patience_s
-        default = action.default or "no"
-        return events.PersonAsked(action.question, action.options, default, changes, shown, until)
+        return await asyncio.to_thread(approval.put, action, self.experiment)
 
     async def _write_sections(self, action: actions.WriteSections) -> events.SectionsWritten:
         evidence = self._citable()
