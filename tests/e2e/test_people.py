@@ -17,10 +17,12 @@ parser.add_argument("--lr", type=float, default=0.1)
 parser.add_argument("--seed", type=int, default=0)
 given = parser.parse_args()
 open(given.data).read()
+if given.lr > 0.05:
+    raise RuntimeError("the loss grows without bound")
 for step in range(1, 4):
     print(f"step:{step} - loss:{given.lr / step:.4f}", flush=True)
 """
-QUESTION = "The data is at data/train.csv. May I take that?"
+QUESTION = "The learning rate is too high for this loss. May it be lower?"
 
 
 class Model:
@@ -50,8 +52,7 @@ def plan(bench: Bench) -> None:
     bench.script("train.py", TRAIN)
     (bench.codebase / "data").mkdir()
     (bench.codebase / "data" / "train.csv").write_text("x,y\n1,2\n3,4\n")
-    (bench.codebase / "dta").mkdir()
-    bench.plan("python train.py --data dta/train.csv --seed 3", purpose="Does the loss fall?")
+    bench.plan("python train.py --data data/train.csv --seed 3", purpose="Does the loss fall?")
 
 
 def asked(bench: Bench) -> bool:
@@ -62,50 +63,63 @@ def asked(bench: Bench) -> bool:
 @pytest.mark.parametrize(
     ("answer", "outcome", "command"),
     [
-        (["approve"], "succeeded", "python train.py --data data/train.csv --lr 0.2 --seed 3"),
-        (["approve", "--modify", "mine.yaml"], "succeeded", "python train.py --data data/train.csv --seed 4"),
-        (["deny", "--because", "that file is old"], "cannot_run", ""),
+        (["approve"], "succeeded", "python train.py --data data/train.csv --lr 0.01 --seed 3"),
+        (
+            ["approve", "--modify", "mine.yaml"],
+            "succeeded",
+            "python train.py --data data/train.csv --lr 0.02 --seed 4",
+        ),
+        (["deny", "--because", "it is what we study"], "failed", ""),
     ],
 )
 def test_a_person_allows_what_only_they_may(
     bench: Bench, answer: list[str], outcome: str, command: str
 ) -> None:
     plan(bench)
-    model = Model({"--data": "data/train.csv", "--lr": 0.2})
-    (bench.folder / "mine.yaml").write_text("--data: data/train.csv\n--seed: 4\n")
+    model = Model({"--lr": 0.01})
+    (bench.folder / "mine.yaml").write_text("--lr: 0.02\n--seed: 4\n")
     with ModelServer(model) as server:
         life = start(bench, server)
         until(lambda: asked(bench), "the question")
         shown = bench.harness("show", str(bench.result_dir))
-        assert QUESTION in shown and "+python train.py --data data/train.csv" in shown
-        assert bench.launches() == 0
+        assert (
+            QUESTION in shown and "+python train.py --data data/train.csv" in shown and "--lr 0.01" in shown
+        )
+        assert bench.launches() == 1
         bench.harness(answer[0], str(bench.result_dir), *answer[1:])
         life.end(90.0)
     assert bench.flag["outcome"] == outcome
     launched = [each for each in (entry.event for entry in bench.entries()) if isinstance(each, Launched)]
-    assert len(launched) == (0 if outcome == "cannot_run" else 1)
+    assert len(launched) == (1 if outcome == "failed" else 2)
     if command:
         assert sorted(launched[-1].command.split()) == sorted(command.split())
     report = (bench.result_dir / "report.html").read_text()
     assert "a person was asked" in report and "then: no)" in report
-    assert "answered by a person" in report and ("that file is old" in report) == (outcome == "cannot_run")
+    assert "answered by a person" in report and ("it is what we study" in report) == (outcome == "failed")
     assert "the same" in bench.harness("replay", str(bench.result_dir))
 
 
-def test_without_an_answer_the_default_holds_and_the_time_limit_is_not_used_up(bench: Bench) -> None:
+@pytest.mark.parametrize("answer", ["approve", "", "deny"])
+def test_a_misspelt_path_is_put_to_a_person_without_a_model(bench: Bench, answer: str) -> None:
     plan(bench)
-    with ModelServer(Model({"--data": "data/train.csv"})) as server:
-        start(bench, server, "--answer-within", "3 s").end(90.0)
-    state = bench.state
-    answers = [entry.event for entry in bench.entries() if isinstance(entry.event, PersonAnswered)]
-    assert [each.answer for each in answers] == ["no"] and "nobody answered" in answers[0].by
-    assert bench.flag["outcome"] == "cannot_run"
-    assert 2.0 < state.deadline_at - state.created_at - 600.0 < 60.0
+    bench.plan("python train.py --lr 0.01 --data dta/train.csv", purpose="Does the loss fall?")
+    life = bench.start("run", str(bench.blueprint), *([] if answer else ["--answer-within", "3 s"]))
+    until(lambda: asked(bench), "the question")
+    if answer:
+        bench.harness(answer, str(bench.result_dir))
+    life.end(90.0)
+    [given] = [entry.event for entry in bench.entries() if isinstance(entry.event, PersonAnswered)]
+    assert given.answer == ("yes" if answer == "approve" else "no") and bench.launches() == len(given.changes)
+    assert bench.flag["outcome"] == ("succeeded" if answer == "approve" else "cannot_run")
+    if not answer:
+        assert "nobody answered" in given.by
+        waited_s = bench.state.deadline_at - bench.state.created_at - 600.0
+        assert 2.0 < waited_s < 60.0, "the time limit counts the wait"
 
 
 def test_a_word_reaches_the_agent_at_its_next_decision(bench: Bench) -> None:
     plan(bench)
-    model = Model({"--data": "data/train.csv"})
+    model = Model({"--lr": 0.01})
     with ModelServer(model) as server:
         life = start(bench, server)
         until(lambda: asked(bench), "the question")
