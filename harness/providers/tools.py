@@ -134,7 +134,8 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         about = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
         return _plain({**kind, **about}, definitions)
     if "$ref" in node:
-        return _plain(definitions[node["$ref"].rpartition("/")[2]], definitions)
+        about = {key: value for key, value in node.items() if key != "$ref"}
+        return _plain({**definitions[node["$ref"].rpartition("/")[2]], **about}, definitions)
     return {
         "anyOf" if key == "oneOf" else key: _plain(value, definitions)
         for key, value in node.items()

@@ -77,6 +77,7 @@ class SweepEvidence(Evidence):
         words = self._worded(key, contrast)
         level, needed = words["level"], contrast.seeds_needed
         about = f"{key} {level} against {words['baseline']}"
+        yield Citable(f"contrast/{key}/{level}/finding", f"finding, {about}", contrast.finding)
         for name, label, value, shown in (
             ("difference", f"difference of {words['metric']}", contrast.difference, words["difference"]),
             ("detectable", "detectable difference", contrast.detectable, words["detectable"]),

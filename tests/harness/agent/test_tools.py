@@ -7,6 +7,7 @@ import pytest
 from harness.actions import OFFERED, EditConfig, Launch
 from harness.providers.chat import ToolCall
 from harness.providers.tools import CallError, action_of, tools_of
+from harness.sweep.proposal import ProposeSweep
 from tests.model_server.tool_schema import objection
 
 FILLED = {"launch": {"attempt": 2, "session": "ajet_x-02", "attempt_id": "x-02"}}
@@ -23,6 +24,11 @@ def test_a_tool_says_what_it_is_for_and_hides_what_code_fills_in() -> None:
         assert "$ref" not in text and "kind" not in tool.parameters["properties"]
         assert not {"attempt_id", "session", "outcome"} & set(tool.parameters["properties"])
         assert objection(tool.parameters) is None
+
+
+def test_what_an_argument_is_for_is_said_beside_a_type_that_is_described_elsewhere() -> None:
+    (tool,) = tools_of((ProposeSweep,))
+    assert "Give vary, design, seeds" in tool.parameters["properties"]["sweep"]["description"]
 
 
 def test_a_call_becomes_an_action_with_what_code_fills_in() -> None:

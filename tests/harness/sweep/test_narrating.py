@@ -73,6 +73,12 @@ async def test_the_model_sees_facts_by_id_as_data_and_what_cites_them_is_kept_at
     assert shown.count("</data>") == 3
 
 
+def test_the_model_is_told_what_each_contrast_was_found_to_be(made: Comparison) -> None:
+    """An interval that excludes zero need not survive the correction for several comparisons."""
+    (one,) = (each for each in made.contrasts if each.level == 0.1)
+    assert f"/0.1/finding = {one.finding}" in listing(SweepEvidence(made))
+
+
 def test_a_large_sweep_fits() -> None:
     large = compared({(level,): [0.1, 0.2, 0.3] for level in range(200)})
     assert len(listing(SweepEvidence(large))) <= LONGEST_LISTING + 20
