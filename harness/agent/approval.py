@@ -187,9 +187,12 @@ def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
 
 
 async def wait_for_answer(experiment: Experiment) -> bool:
-    """True when one of the questions beside which the run goes on is answered, or its time is over."""
+    """True when one of the questions beside which the run goes on is answered, or its time is over, or when
+    a person has said something else."""
     newest = max(experiment.state.questions)
-    await until(lambda: bool(_settled(experiment)), answer_file(experiment.dir, newest))
+    await until(
+        lambda: bool(_settled(experiment) or _unheard(experiment)), answer_file(experiment.dir, newest)
+    )
     return True
 
 
@@ -210,9 +213,14 @@ def hear(experiment: Experiment) -> None:
         waited_s = _waited_s(experiment, asked_at)
         because = because or given.because
         experiment.record(PersonAnswered(number, given.answer, given.by, because, changes, waited_s))
-    heard = sum(1 for _ in experiment.journal.of(PersonSaid))
-    for path in sorted((experiment.dir / "approvals").glob("word-*.json"))[heard:]:
+    for path in _unheard(experiment):
         experiment.record(PersonSaid(**json.loads(path.read_text(encoding="utf-8"))))
+
+
+def _unheard(experiment: Experiment) -> list[Path]:
+    """Words of people that are not in the journal yet, in their order."""
+    heard = sum(1 for _ in experiment.journal.of(PersonSaid))
+    return sorted((experiment.dir / "approvals").glob("word-*.json"))[heard:]
 
 
 async def _look_again(woken: asyncio.Event) -> None:

@@ -152,6 +152,9 @@ def exchanges(
         reply, span = entries[start].event, entries[start:end]
         assert isinstance(reply, LlmSettled)
         calls_left = max(0, min(MAX_CALLS - number, most_calls - reply.call))
+        then = deadline_at - sum(
+            each.event.waited_s for each in entries[end:] if isinstance(each.event, _LATER)
+        )
         calls = [ToolCall(**call) for call in reply.calls]
         answers = [entry for entry in span if isinstance(entry.event, _ANSWERS)][: max(1, len(calls))]
         if not answers:
@@ -163,7 +166,7 @@ def exchanges(
                 "calls_left": calls_left,
                 "refusals_left": max(0, MAX_TROUBLES - troubles),
             }
-            left["left"] = duration(max(0.0, deadline_at - entry.time))
+            left["left"] = duration(max(0.0, then - entry.time))
             found.append(_answered(words, calls[place] if calls else None, entry.event, happened, left))
     return found
 
@@ -184,6 +187,8 @@ def _happened(event: Event) -> str:
 
 
 _MEANWHILE = (events.AttemptEvent, events.PersonAnswered, events.PersonSaid)
+_LATER = (events.Approved, events.Denied, events.PersonAnswered)
+"""What moves the end of the run's time; what was said of it before stays as it was said."""
 _ANSWERS = (events.ActionResult, events.Refused, CallRejected)
 
 

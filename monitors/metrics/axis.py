@@ -28,6 +28,7 @@ class Axis:
         self._step = 0
         self._highest = 0
         self._epoch: float | None = None
+        self._epoch_step = 0  # of the last row that named an epoch
         self._base = 0.0  # where the epoch began whose steps are counted
         self._starts_again = False
 
@@ -54,12 +55,12 @@ class Axis:
             if (
                 self._epoch is not None
                 and row.epoch > self._epoch
-                and (self._starts_again or step <= self._step)
+                and (self._starts_again or step <= self._epoch_step)
             ):
                 self._starts_again = True
                 self._base += row.steps_per_epoch or self._highest
                 self._highest = 0
-            self._epoch = row.epoch
+            self._epoch, self._epoch_step = row.epoch, step
         self._step, self._highest = step, max(self._highest, step)
         return self._base + step
 

@@ -38,7 +38,9 @@ class Model:
         if "The experiment is over" in seen.text or "person answered: no" in seen.text:
             return call("finish", reason="a person said so")
         steps = ["ask_person", "wait", "check", "launch"]
-        step = steps[sum(name in steps for name in done)]
+        step = steps[len({*done} & {*steps})]
+        if step == "check" and "person answered" not in seen.text:
+            step = "wait"  # a word of the person ends a wait, too
         arguments = {"question": QUESTION, "changes": self._changes} if step == "ask_person" else {}
         return call(step, **arguments, **({"why": "allowed"} if step == "launch" else {}))
 
