@@ -50,8 +50,9 @@ def plan(bench: Bench) -> None:
     bench.script("train.py", TRAIN)
     (bench.codebase / "data").mkdir()
     (bench.codebase / "data" / "train.csv").write_text("x,y\n1,2\n3,4\n")
-    (bench.codebase / "dta").mkdir()
-    bench.plan("python train.py --data dta/train.csv --seed 3", purpose="Does the loss fall?")
+    (bench.codebase / "old").mkdir()  # of one file alone that is like it the program asks by itself
+    (bench.codebase / "old" / "train.csv").write_text("x,y\n")
+    bench.plan("python train.py --data input/train.csv --seed 3", purpose="Does the loss fall?")
 
 
 def asked(bench: Bench) -> bool:
@@ -80,6 +81,7 @@ def test_a_person_allows_what_only_they_may(
         assert QUESTION in shown and "+python train.py --data data/train.csv" in shown
         assert bench.launches() == 0
         bench.harness(answer[0], str(bench.result_dir), *answer[1:])
+        assert "the first one counts" in bench.harness("deny", str(bench.result_dir), status=2)
         life.end(90.0)
     assert bench.flag["outcome"] == outcome
     launched = [each for each in (entry.event for entry in bench.entries()) if isinstance(each, Launched)]
