@@ -172,8 +172,11 @@ async def ask(
 
 async def wait_for_answer(experiment: Experiment) -> bool:
     """True when one of the questions beside which the run goes on is answered, or its time is over."""
-    newest = max(experiment.state.questions)
-    await until(lambda: bool(_settled(experiment)), answer_file(experiment.dir, newest))
+    asked = experiment.state.questions
+    left_s = min(each.until for each in asked.values()) - experiment.clock()
+    answered = until(lambda: bool(_settled(experiment)), answer_file(experiment.dir, max(asked)))
+    with suppress(TimeoutError):
+        await asyncio.wait_for(answered, max(0.0, left_s))
     return True
 
 
