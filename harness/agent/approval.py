@@ -189,10 +189,13 @@ def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
 async def wait_for_answer(experiment: Experiment) -> bool:
     """True when one of the questions beside which the run goes on is answered, or its time is over, or when
     a person has said something else."""
-    newest = max(experiment.state.questions)
-    await until(
-        lambda: bool(_settled(experiment) or _unheard(experiment)), answer_file(experiment.dir, newest)
+    asked = experiment.state.questions
+    left_s = min(each.until for each in asked.values()) - experiment.clock()
+    heard = until(
+        lambda: bool(_settled(experiment) or _unheard(experiment)), answer_file(experiment.dir, max(asked))
     )
+    with suppress(TimeoutError):
+        await asyncio.wait_for(heard, max(0.0, left_s))
     return True
 
 

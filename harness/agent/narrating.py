@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harness.actions import LOOKING, Action, Note, WriteSections
+from harness.actions import LOOKING, Action, Note, ProposeNext, WriteSections
 from harness.agent import loop
 from harness.agent.executor import Executor
 from harness.agent.llm import LlmPolicy
@@ -96,6 +96,11 @@ class _DoneError(Exception):
 
 class _Writing(Executor):
     """Lets a policy look and write sections, and ends where it wants anything else."""
+
+    def refuse(self, action: Action) -> str | None:
+        if isinstance(action, ProposeNext):
+            return "the run has ended and nothing else is put beside it: say it in next_steps"
+        return super().refuse(action)
 
     async def act(self, action: Action) -> ActionResult | None:
         if not isinstance(action, (*LOOKING, Note, WriteSections)):

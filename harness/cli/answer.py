@@ -87,9 +87,13 @@ def _asking(run: str | None) -> tuple[Path, "OpenQuestion"]:
         folder: approval.open_question(journal.read(folder / "journal.jsonl"))
         for folder in ([find_run(run)] if run is not None else open_runs)
     }
-    waiting = [folder for folder, question in questions.items() if question is not None]
+    waiting = [
+        folder
+        for folder, question in questions.items()
+        if question is not None and not approval.is_answered(folder, question)
+    ]
     if run is not None and not waiting:
-        fail(f"{next(iter(questions))} asks for nothing now")
+        fail(f"{next(iter(questions))} asks for nothing now (of several answers the first one counts)")
     folder = index.only(waiting, "run that waits for an answer")
     question = questions[folder]
     assert question is not None

@@ -1,6 +1,8 @@
 """`harness narrate`: have a language model write about results that are there, and add it to the report."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +31,7 @@ def narrate(
     """
     from harness import index
     from harness.index import is_sweep
-    from harness.results.narrative.added import FILE
+    from harness.results.narrative.added import FILE, TRANSCRIPT
     from harness.wording import time_text
     from monitors.clock import steady_time
 
@@ -37,12 +39,27 @@ def narrate(
     if not (folder / "finish.flag").exists():
         fail(f"{folder} has not ended; `harness resume {folder}` goes on, and asks for words at its end")
     of = _of_sweep if is_sweep(folder) else _of_run
-    made = of(folder, model, max_cost, max_llm_calls)
+    with _as_it_was_without_words(folder / TRANSCRIPT):
+        made = of(folder, model, max_cost, max_llm_calls)
     replace(made, at=time_text(steady_time())).write(folder)
     typer.echo(
         f"written: {folder / FILE} ({made.model}: {made.calls} calls, {made.input_tokens:,} input tokens)"
     )
     _build_again(folder)
+
+
+@contextmanager
+def _as_it_was_without_words(transcript: Path) -> Iterator[None]:
+    """Take back what was added to the transcript where no words came of it: the folder is sealed."""
+    before = transcript.read_bytes() if transcript.exists() else b""
+    try:
+        yield
+    except BaseException:
+        if before:
+            transcript.write_bytes(before)
+        else:
+            transcript.unlink(missing_ok=True)
+        raise
 
 
 def _chosen(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -166,11 +167,12 @@ def _member(folder: Path, member: RunStatus) -> Row:
 
     run = member.run
     result_dir = folder / run.name
+    word = run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status)
     return {
         **_named("run", result_dir),
         "point": run.run.point,
         "seed": run.run.seed,
-        "state": run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status),
+        "state": (run.status == "running" and _waits(result_dir)) or word,
         "jobs": run.job,
         **_place(result_dir),
         "total_steps": member.progress.total,
@@ -179,6 +181,14 @@ def _member(folder: Path, member: RunStatus) -> Row:
         "elapsed_s": member.took_s,
         "reason": run.reason,
     }
+
+
+def _waits(result_dir: Path) -> str:
+    """The phase of a run that waits for a person; "" where it does not."""
+    with suppress(OSError, journal.JournalDamagedError):
+        phase = fold(journal.read(result_dir / JOURNAL)).phase
+        return phase if phase.startswith("waits for a") else ""
+    return ""
 
 
 TITLES = ("run", "id", "state", "attempt", "step", "metric", "started", "took", "folder")

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.blueprint.types import Blueprint
-from harness.results.leading import PASS_RATE, Leading, best_of, leading_metric
+from harness.results.leading import CHOSEN, PASS_RATE, Leading, best_of, leading_metric
 from harness.results.task_statistics import measure_of, of_tasks
 from harness.results.types import ONE_SEED, Evaluation, Fact, Recipe, Record, Series, Source, Unit
+from monitors.metrics import names
 from monitors.metrics.names import Direction
 
 RATES = ("task_pass_rate@", "unbiased_pass@")
@@ -94,7 +95,12 @@ def name_of(record: Record, column: str) -> str:
 
 def leading_of(record: Record, plan: Blueprint) -> Leading | None:
     """The leading metric of a run whose raw files were read."""
-    return leading_metric(plan, measured_names(record))
+    found = leading_metric(plan, measured_names(record))
+    meant = names.named(metric_names(record), plan.purpose) if record.evaluated else None
+    if found is None or meant is None:
+        return found
+    lacks = f"the evaluation has no {meant}, which the purpose names"
+    return replace(found, note=found.note.replace(CHOSEN, lacks))
 
 
 def measured_names(record: Record) -> list[str]:

@@ -234,6 +234,10 @@ def test_without_its_model_a_run_ends_at_once_and_words_are_added_later(bench: B
     assert f"`harness narrate {bench.result_dir}` adds them" in output
     assert "harness narrate" in (bench.result_dir / "result.md").read_text()
     journal_before = (bench.result_dir / "journal.jsonl").read_bytes()
+    with ModelServer(lambda seen: call("finish", reason="nothing")) as server:
+        word = f"anthropic:m@{server.anthropic_url}"
+        bench.harness("narrate", str(bench.result_dir), "--model", word, status=2)
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
     with ModelServer(careful) as server:
         bench.harness("narrate", str(bench.result_dir), "--model", f"anthropic:m@{server.anthropic_url}")
     report = (bench.result_dir / "result.md").read_text()

@@ -89,6 +89,7 @@ def test_a_person_allows_what_only_they_may(
         )
         assert bench.launches() == 1
         bench.harness(answer[0], str(bench.result_dir), *answer[1:])
+        assert "the first one counts" in bench.harness("deny", str(bench.result_dir), status=2)
         life.end(90.0)
     assert bench.flag["outcome"] == outcome
     launched = [each for each in (entry.event for entry in bench.entries()) if isinstance(each, Launched)]
