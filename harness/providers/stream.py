@@ -234,8 +234,8 @@ class StreamedProvider:
             wait = headers.get("retry-after", "")
             seconds = float(wait) if re.fullmatch(r"\d+(\.\d+)?", wait) else None
             return UnavailableError(self._text(what), usage, retry_after_s=seconds)
-        own = "" if self._base_url else f"{self.name.upper()}_API_KEY, or the variable that "
-        key = f"{own}`key_env` in the [llm] section of harness.toml names"
+        own = "" if self._base_url else f"{self.name.upper()}_API_KEY, or "
+        key = f"{own}the variable that `key_env` in the [llm] section of harness.toml names"
         kind = NoAccessError if status in _FIXES else RejectedError
         return kind(self._text(what, _FIXES.get(status, "").format(key=key)), usage)
 
