@@ -36,7 +36,7 @@ from harness.pending_changes import PREPARING, Change, diff, edit_of
 from harness.redaction import redact
 from harness.repair import apply_changes
 from harness.state import ExperimentState
-from harness.wording import duration
+from harness.wording import duration, time_text
 from monitors.alarms import until
 
 LOOK_EVERY_S = 0.5
@@ -68,7 +68,8 @@ class OpenQuestion:
     @property
     def text(self) -> str:
         if self.action == AskPerson.kind:
-            return f"{self.args['question']}\n{self.args['shown']}".rstrip()
+            held = f"without an answer until {time_text(self.args['until'])} it is: {self.args['default']}"
+            return "\n".join(filter(None, (self.args["question"], self.args["shown"].rstrip(), held)))
         if self.action == "patch_code":
             old, new, path = (str(self.args[name]) for name in ("old", "new", "path"))
             return f"patch_code ({self.args['why']}):\n{diff(old, new, path)}"
@@ -105,7 +106,7 @@ def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
     for entry in reversed(entries):
         asked = entry.event
         if isinstance(asked, PersonAsked) and not asked.error and entry.seq not in answered:
-            shown = {"question": asked.question, "shown": asked.shown}
+            shown = {name: getattr(asked, name) for name in ("question", "shown", "default", "until")}
             return OpenQuestion(entry.seq, asked.action, shown, asked.options, entry.time)
     return None
 
