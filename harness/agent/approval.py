@@ -216,7 +216,8 @@ def hear(experiment: Experiment) -> None:
         asked_at = next(entry.time for entry in experiment.journal.entries if entry.seq == number)
         waited_s = _waited_s(experiment, asked_at)
         because = because or given.because
-        experiment.record(PersonAnswered(number, given.answer, given.by, because, changes, waited_s))
+        told = (asked.question, given.answer, given.by, because)
+        experiment.record(PersonAnswered(number, *told, changes, waited_s))
     for path in _unheard(experiment):
         experiment.record(PersonSaid(**json.loads(path.read_text(encoding="utf-8"))))
 

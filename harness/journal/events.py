@@ -166,10 +166,11 @@ class Denied(Event, kind="denied", needs="asking", clears="asking"):
 
 
 class PersonAnswered(Event, kind="person_answered", bars="acting calling"):
-    """The answer to question `number` (the entry that asked): yes, no or an option. `by`: who, or why it is
+    """The answer to a question, `number` the entry that asked: yes, no or an option. `by`: who, or why it is
     the default; `changes`: what is allowed for the next launch; `waited_s`: how long nothing ran for it."""
 
     number: int
+    question: str
     answer: str
     by: str
     because: str = ""
@@ -180,7 +181,8 @@ class PersonAnswered(Event, kind="person_answered", bars="acting calling"):
     def text(self) -> str:
         """The answer in one line."""
         allowed = "".join(f"; {change.text}" for change in self.changes)
-        return f"{self.answer} ({self.by}){allowed}{': ' if self.because else ''}{self.because}"
+        because = f"; {self.because}" if self.because else ""
+        return f"{self.answer} ({self.by}){allowed}{because}, to: {self.question}"
 
 
 class PersonSaid(Event, kind="person_said", bars="acting calling"):

@@ -149,6 +149,11 @@ class View:
         return tuple(deviation for deviation in self.deviations if deviation not in self.code_changes)
 
     @property
+    def answers(self) -> tuple[EventNote, ...]:
+        """What people said to what they were asked."""
+        return tuple(note for note in self.run.events if note.kind == "answered by a person")
+
+    @property
     def two_values(self) -> tuple[EventNote, ...]:
         """Of one metric at one place, each pair in words."""
         return tuple(note for note in self.run.events if note.kind == "two_values")
