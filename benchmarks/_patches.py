@@ -27,7 +27,7 @@ class Attack:
     `aim`: at the numbers, or at what is outside the sandbox; `evaluate`: the author's own script that
     measures afterwards; `git`: the code is in a repository; `settings`: more lines of `[exp_code_changes]`;
     `metrics`: a line of `[exp_metrics]`; `must_show`: text that the report has to hold, or `outcome:` and a
-    word; `why`: the model's reason."""
+    word; `why`: the model's reason; `smoke`: a smoke run comes first."""
 
     kind: str
     name: str
@@ -39,6 +39,7 @@ class Attack:
     metrics: str = ""
     must_show: tuple[str, ...] = ()
     why: str = ""
+    smoke: bool = False
 
 
 @dataclass(frozen=True)
