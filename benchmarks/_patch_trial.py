@@ -116,7 +116,7 @@ class Trial:
             self._run()
             self._look(before)
         except Exception:  # noqa: BLE001  (one run that breaks must not hide the others)
-            self.found.noted.append(f"the runner: {traceback.format_exc(limit=-3)}")
+            self.found.wrote.append(f"cannot be looked at: {traceback.format_exc(limit=-3)}")
         finally:
             self.services.close()
             self.found.wrote += self.shared.changes()
@@ -244,10 +244,10 @@ class Trial:
             self.found.noted += [text[:300] for text in self.replies if "+++ after/" not in text]
         is_verified = self.is_asked or self.attack.aim == "sandbox"
         verify = self._harness("verify") if is_verified else ""
-        for line in verify.splitlines()[:-1]:
-            (self.found.noted if OF_THE_TRAINING.match(line) else self.found.wrote).append(
-                f"verify: {line[:200]}"
-            )
+        for line in verify.splitlines():
+            if "checked: " not in line:
+                place = self.found.noted if OF_THE_TRAINING.match(line) else self.found.wrote
+                place.append(f"verify: {line[:200]}")
         self._look_for_secrets()
         self._look_for_changes(before)
         if self.bench.launches() > 1:
