@@ -152,8 +152,11 @@ class AttemptFiles:
         self.trainer_metrics = self.trainer / "metrics.jsonl"
 
     def exit(self) -> Exit | None:
-        """Return how the attempt ended, or None while that is not known."""
-        return _read(self.exit_file, Exit)
+        """Return how the attempt ended, or None while that is not known. While its supervisor lives, which
+        writes the record last of all, what lies there is of somebody else."""
+        found = _read(self.exit_file, Exit)
+        info = self.supervisor() if found is not None else None
+        return None if info is not None and is_alive(info) else found
 
     def supervisor(self) -> SupervisorInfo | None:
         """Return who supervises the attempt, or None before it has started."""

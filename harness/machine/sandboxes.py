@@ -24,7 +24,8 @@ def not_covered(kind: Kind, abi: int) -> tuple[str, ...]:
     by_abi = ((4, "TCP"), (6, "signals to other processes"), (6, "abstract sockets"))
     return (
         *always,
-        "Unix sockets in the file system (docker, tmux)",
+        "Unix sockets in the file system, so that a hostile program gets out through tmux or docker",
+        "modes, times and attributes of files",
         "UDP, also with `no network`",
         "the command lines of other processes",
         "what the harness itself keeps in the attempt's folder",

@@ -105,7 +105,9 @@ def write_policy(
     kept = (*(files.dir / name for name in _KEPT), code.copy.root / ".git")
     policy = Policy(kind, places, tuple(map(str, kept)), NO_NETWORK not in plan.code_changes)
     write_json(files.dir / POLICY, asdict(policy), mode=0o600)
-    return files.dir / POLICY
+    believed = code.copy.root.with_name(f"{code.copy.root.name}.{files.dir.name}.{POLICY}")
+    write_json(believed, asdict(policy), mode=0o600)  # where the training cannot write
+    return believed
 
 
 def writable(plan: Blueprint) -> list[str]:

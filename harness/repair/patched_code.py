@@ -205,7 +205,8 @@ def remove(experiment_id: str) -> Path | None:
 def forget(experiment_id: str, codebase: Path) -> None:
     """Remove a copy, complete or not."""
     root = place_of(experiment_id)
-    _record_of(root).unlink(missing_ok=True)
+    for left in (_record_of(root), *root.parent.glob(f"{root.name}.*.json")):
+        left.unlink(missing_ok=True)
     code_copy.remove(root, codebase)
 
 

@@ -27,11 +27,12 @@ def manifest(result_dir: Path) -> list[dict[str, Any]]:
 
 def vouched_for(result_dir: Path) -> list[dict[str, Any]]:
     """What finish.flag of a run vouches for: raw files, journal, a model's transcript, a person's answers,
-    the experiment that is proposed."""
+    the experiment that is proposed, smoke runs."""
     written = [result_dir / "journal.jsonl", result_dir / "transcript.jsonl"]
     answers = sorted((result_dir / "approvals").glob("*.json"))
     proposed = sorted((result_dir / "next").glob("*"))
-    return [*manifest(result_dir), *fingerprints(result_dir, [*written, *answers, *proposed])]
+    tried = (path for path in files_of(result_dir) if path.is_relative_to(result_dir / "smoke"))
+    return [*manifest(result_dir), *fingerprints(result_dir, [*written, *answers, *proposed, *tried])]
 
 
 def files_of(folder: Path, apart: Collection[str] = ()) -> Iterator[Path]:
@@ -40,7 +41,7 @@ def files_of(folder: Path, apart: Collection[str] = ()) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         here = Path(place)
         links = [name for name in folders if (here / name).is_symlink()]
-        skipped = SKIPPED_FOLDERS if "attempts" in here.relative_to(folder).parts else ()
+        skipped = SKIPPED_FOLDERS if {"attempts", "smoke"} & {*here.relative_to(folder).parts} else ()
         kept = (name for name in folders if name not in skipped)
         folders[:] = sorted(name for name in kept if relative_name(here / name, folder) not in apart)
         yield from (here / name for name in sorted((*names, *links)))

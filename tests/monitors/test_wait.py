@@ -46,6 +46,8 @@ def files(tmp_path: Path) -> AttemptFiles:
 
 
 def end(files: AttemptFiles, **more: object) -> None:
+    record = json.loads(files.supervisor_file.read_text())
+    files.supervisor_file.write_text(json.dumps(record | {"start_ticks": 1}))  # it is gone
     files.exit_file.write_text(json.dumps({"attempt_id": "a", "reason": "exited", "status": 0} | more))
 
 
@@ -64,6 +66,11 @@ async def test_ended_attempt_returns_at_once(files: AttemptFiles) -> None:
     wake = await Waiter(files, clock=clock).wait()
     assert (wake.reason, wake.waited_s) == (WakeReason.EXITED, 0)
     assert wake.exit is not None and (wake.exit.status, wake.exit.leftovers) == (3, (5,))
+
+
+async def test_an_end_that_the_training_wrote_itself_is_not_believed(files: AttemptFiles) -> None:
+    files.exit_file.write_text(json.dumps({"attempt_id": "a", "reason": "exited", "status": 0}))
+    assert (files.state(), files.exit()) == ("running", None)
 
 
 async def test_slow_check_finds_an_end_that_nothing_announced(files: AttemptFiles) -> None:
