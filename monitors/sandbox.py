@@ -77,6 +77,10 @@ class Policy:
         return found
 
 
+OWN_FOLDER = "harness-sandbox-"
+"""What the names of folders that it makes begin with; the id of the attempt follows."""
+
+
 def read_policy(path: str | os.PathLike[str]) -> Policy:
     """The policy in this file. Raises OSError, ValueError, TypeError."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
@@ -237,7 +241,7 @@ def _own_folders(
     temporary = os.path.realpath(tempfile.gettempdir())
     written = (each for each, access in places.items() if access == "write")
     for path in (each for each in written if (each, "write") not in whole):
-        own = tempfile.mkdtemp(prefix="harness-sandbox-", dir=path)
+        own = tempfile.mkdtemp(prefix=f"{OWN_FOLDER}{os.environ.get('AJET_ATTEMPT_ID', '')}-", dir=path)
         if path == temporary:
             os.environ["TMPDIR"] = own
         yield own, "write"

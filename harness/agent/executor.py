@@ -345,6 +345,7 @@ class Executor:
         self._close_sessions()
         state = self.experiment.state
         if apply_changes.patches(self.experiment) or state.draft.patches:
+            await asyncio.to_thread(containment.remove_own_folders, state.experiment_id)
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
                 self.experiment.record(events.CopyKept(str(kept)))

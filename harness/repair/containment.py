@@ -7,6 +7,7 @@ codebase, its Python, what its command and config name, variables) stays readabl
 
 import os
 import shlex
+import shutil
 import stat
 import sys
 import tempfile
@@ -211,3 +212,10 @@ def _named(plan: Blueprint) -> Iterator[Path]:
         values = ()  # the check says what is wrong with it
     words += [value for value in values if isinstance(value, str) and value.startswith(("/", "~/", "../"))]
     yield from (plan.codebase_dir / Path(word).expanduser() for word in words)
+
+
+def remove_own_folders(experiment_id: str) -> None:
+    """Remove the folders for temporary files that sandboxes of this experiment made."""
+    for place in {*_TEMPORARY, tempfile.gettempdir()}:
+        for own in Path(place).glob(f"{sandbox.OWN_FOLDER}{experiment_id}-*"):
+            shutil.rmtree(own, ignore_errors=True)
