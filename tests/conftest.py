@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")  # a loaded machine is no failure
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
