@@ -6,13 +6,16 @@ import subprocess
 import uuid
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")  # a loaded machine is no failure
+with suppress(ModuleNotFoundError):  # the environments of the stack have none
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("untimed")  # a loaded machine is no failure
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
