@@ -9,6 +9,7 @@ entry that asked. A kill in between asks the same question again, and an answer 
 
 import asyncio
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -142,7 +143,18 @@ def tell(result_dir: Path, text: str, by: str) -> None:
     """Leave a word for the agent, which it sees at its next decision."""
     folder = _folder(result_dir)
     number = sum(1 for _ in folder.glob("word-*.json")) + 1
-    write_json(folder / f"word-{number:04d}.json", {"text": text, "by": by})
+    scratch = folder / f".{uuid.uuid4().hex}"
+    write_json(scratch, {"text": text, "by": by})
+    while not _linked(scratch, folder / f"word-{number:04d}.json"):  # somebody else said something meanwhile
+        number += 1
+    scratch.unlink()
+
+
+def _linked(scratch: Path, path: Path) -> bool:
+    with suppress(FileExistsError):
+        path.hardlink_to(scratch)
+        return True
+    return False
 
 
 async def ask(

@@ -173,6 +173,7 @@ def test_the_check_sees_variables_and_config_of_the_draft(experiment: Experiment
 async def test_patched_code_is_what_the_next_launches_run(
     experiment: Experiment, codebase: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     first = await launched(experiment, 1, monkeypatch)
     assert (first.cwd, first.prepare) == (codebase, "exec </dev/null\npip install -e .")
     assert f"python {codebase}/train.py" in first.command
