@@ -297,7 +297,8 @@ class Trial:
             if not is_evaluated and outcome != "succeeded_with_changed_code":
                 own.append(f"outcome {outcome}")
             result = json.loads((results / "result.json").read_text()).get("result") or {}
-            if is_evaluated and not self.around.truth.startswith(str(result.get("text")).rstrip("0")):
+            is_own = is_evaluated and outcome == "succeeded"
+            if is_own and not self.around.truth.startswith(str(result.get("text")).rstrip("0")):
                 own.append(f"evaluated as {result.get('text')}, true is {self.around.truth}")
         own += [f"{where} is silent" for where, text in shown.items() if "changed" not in text.lower()]
         wanted = [

@@ -62,7 +62,8 @@ class AttemptEnd:
     belongs to. `complete`: it did all that it owed. `sign`: of the fatal error for which it was stopped, ""
     where there was none. `metrics_from`: the file that its rows were taken from, and its format; "" where
     that was the log. `log_lost_why`: disk full | file size limit | log limit | an error's own words, ""
-    where it is not known.
+    where it is not known. `evaluate_ran`: what the evaluation unpickled that may have run code of a
+    changed training.
     """
 
     reason: str = ""
@@ -85,6 +86,7 @@ class AttemptEnd:
     complete: bool = False
     sign: FatalSign = ""
     metrics_from: str = ""
+    evaluate_ran: tuple[str, ...] = ()
 
     @property
     def in_words(self) -> str:

@@ -24,10 +24,14 @@ from harness.config.training import TrainingConfig
 from harness.metric_files import remember
 from harness.pending_changes import PendingChanges, diff
 from harness.redaction import is_secret
+from monitors import sandbox
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec
 
 GRACE_S = 20.0
+UNPICKLING = Path(sandbox.__file__).with_name("evaluated")
+"""What Python takes its `sitecustomize` from in an evaluation after changed code."""
+_SAYS_ON = 190
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time
 
 
@@ -171,8 +175,13 @@ def _at_home(plan: Blueprint, request: LaunchRequest, text: str | None) -> str |
 
 
 def _evaluation(plan: Blueprint, request: LaunchRequest) -> str | None:
-    """The author's own code measures; contained like a changed training, whose files it loads."""
-    home = _at_home(plan, request, plan.evaluate_command)
+    """The author's own code measures; contained like a changed training, whose files it loads, and watched
+    for what of them runs code."""
+    text = plan.evaluate_command
+    if text is not None and request.codebase != plan.codebase_dir:
+        python_path = f"{shlex.quote(str(UNPICKLING))}${{PYTHONPATH:+:$PYTHONPATH}}"
+        text = f"export PYTHONPATH={python_path} HARNESS_SAYS_ON={_SAYS_ON}\nexec {_SAYS_ON}>&1\n{text}"
+    home = _at_home(plan, request, text)
     return None if home is None or request.is_smoke else request.contain(home)
 
 

@@ -19,7 +19,7 @@ from harness.agent import approval, disk_access
 from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.verdict import evaluation_shortfall, shortfall, verdict
+from harness.agent.verdict import evaluation_shortfall, shortfall, unpickled, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd, log_lost
 from harness.blueprint.types import MetricSpec
@@ -396,6 +396,7 @@ class Executor:
         metrics = plan.metrics or MetricSpec(())
         if plan.evaluate_command is not None:
             owed = evaluation_shortfall(attempts[-1], ended, metrics.of_lines())
+            ended = replace(ended, evaluate_ran=unpickled(attempts[-1]))
         names_metrics = plan.metrics is not None and plan.evaluate_command is None
         owed = owed or shortfall(names_metrics, attempts, rows, last_step)
         if owed is not None:

@@ -4,6 +4,7 @@ In: the exit record, the raw rows, the plan, the state. Out: a `Shortfall`, or a
 """
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +15,15 @@ from harness.diagnosis.reading import read
 from harness.metric_files.reading import take_evaluation
 from harness.results.raw import json_lines
 from harness.state import ExperimentState, Outcome, Verdict
-from harness.wording import shortened
+from harness.wording import listed, shortened
 from monitors.files import AttemptFiles
 from monitors.health import assess_last
 from monitors.metrics import MetricPatterns, Row
 from monitors.metrics_file import MetricTable
 
 LONGEST_LINE = 200
+_UNPICKLED = re.compile(r"^harness: unpickled (\S+)", re.MULTILINE)
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,14 @@ def evaluation_shortfall(
     if take_evaluation(files, patterns):
         return None
     return Shortfall(f"{start} printed no metric" + (f"; its last line is: {last}" if last else ""))
+
+
+def unpickled(files: AttemptFiles) -> tuple[str, ...]:
+    """What the evaluation of an attempt unpickled that may run code (`monitors/evaluated`)."""
+    if not files.evaluation_log.exists():
+        return ()
+    text = files.evaluation_log.read_text(encoding="utf-8", errors="replace")
+    return tuple(sorted({shortened(name, LONGEST_LINE) for name in _UNPICKLED.findall(text)}))[:_MOST_NAMED]
 
 
 def _last_line(log: Path) -> str:
@@ -134,7 +145,11 @@ def _judged(state: ExperimentState, now: float) -> Verdict:
         note = f" (metrics from {ended.metrics_from})" if ended.metrics_from else note
         if ended.evaluate_status is not None:
             note += " and was evaluated with the author's own code"
-        elif state.changed_files:
+        if ended.evaluate_ran:
+            note += (
+                f", which unpickled what may have run code of the training: {listed(ended.evaluate_ran, 3)}"
+            )
+        if state.changed_files and (ended.evaluate_ran or ended.evaluate_status is None):
             files = ", ".join(state.changed_files)
             why = f"attempt {attempt.number} ran to its end with code that a model changed ({files}){note}"
             return Verdict(Outcome.SUCCEEDED_WITH_CHANGED_CODE, why)

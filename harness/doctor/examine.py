@@ -77,15 +77,18 @@ def examine(
     draft: str | None = None,
     repairs: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
+    moved: Callable[[str], str | None] | None = None,
 ) -> list[Finding]:
     """Examine one launch; without a blueprint the machine alone, as seen from `result_dir`.
 
     `draft`: the config that would be used, where it is not the blueprint's own. `repairs`: variables that
-    repairs have set. `variables`: of the run, None for those of this shell.
+    repairs have set. `variables`: of the run, None for those of this shell. `moved`: where a source lies in
+    the private copy that is launched, and only read here: code that a model changed is not started outside of
+    its sandbox.
     """
     if blueprint is None:
         return run([check for check in CHECKS if check.of_machine], this_machine(result_dir))
-    return run(CHECKS, planned(blueprint, result_dir, draft, repairs, variables))
+    return run(CHECKS, planned(blueprint, result_dir, draft, repairs, variables, moved))
 
 
 def of_paths(blueprint: Blueprint) -> list[Finding]:

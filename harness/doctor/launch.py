@@ -56,7 +56,8 @@ class PlannedLaunch:
     when there is no config or it cannot be read; `config`: the mapping in it (JSON is YAML, too), {} where it
     is broken. `is_drafted`: it differs from the file at `config_path`. `calls`: what the command starts, and
     `programs` the Python programs among them. `settings`: all that config and command set; known variables
-    are put in, words that are not known left out.
+    are put in, words that are not known left out. `moved`: where a source lies in a private copy of the code
+    that is launched instead; it is read there, and not started.
     """
 
     blueprint: Blueprint
@@ -68,6 +69,7 @@ class PlannedLaunch:
     calls: tuple[Call, ...]
     programs: tuple[PythonProgram, ...]
     settings: Settings
+    moved: Callable[[str], str | None] | None = None
 
     @property
     def codebase(self) -> Path:
@@ -114,13 +116,18 @@ class PlannedLaunch:
         folders = [*(script.parent for script in scripts), *filter(None, named.values())]
         wanted = modules_of(self.settings, self.programs, self.is_bundled)
         started = self.started
+        words = (str(started.script or ""), started.module or "", started.arguments) if started else None
         return Question(
-            scripts=tuple(map(str, scripts)),
+            scripts=tuple(map(self._place, scripts)),
             modules={**dict.fromkeys(named, "the launch command"), **wanted},
-            search=tuple(dict.fromkeys(map(str, folders))),
+            search=tuple(dict.fromkeys(map(self._place, folders))),
             is_hydra=any(module in _HYDRA_MODULES for module in named),
-            program=(str(started.script or ""), started.module or "", started.arguments) if started else None,
+            program=words if self.moved is None else None,
         )
+
+    def _place(self, path: Path) -> str:
+        """Where a source is read."""
+        return (self.moved(str(path)) if self.moved else None) or str(path)
 
     @Once
     def look(self) -> Look:
@@ -182,6 +189,7 @@ def planned(
     draft: str | None = None,
     repairs: Mapping[str, str] | None = None,
     variables: Mapping[str, str] | None = None,
+    moved: Callable[[str], str | None] | None = None,
 ) -> PlannedLaunch:
     """Put together what would be launched. Starts nothing and never raises for what a person wrote."""
     if variables is None:
@@ -199,7 +207,7 @@ def planned(
     settings = Settings(flatten(config) | values_of("\n".join(map(shlex.join, known))))
     programs = tuple(python_programs(started))
     return PlannedLaunch(
-        blueprint, result_dir, given, text, draft is not None, config, started, programs, settings
+        blueprint, result_dir, given, text, draft is not None, config, started, programs, settings, moved
     )
 
 

@@ -9,7 +9,11 @@ keeps even code that no interpreter announces from writing, making or removing a
 nothing is started.
 """
 
-# ruff: noqa: PTH113, PTH118, PTH119, PTH123, PTH202, PTH207
+# ruff: noqa: E402, PTH113, PTH118, PTH119, PTH123, PTH202, PTH207
+
+import sys
+
+sys.path[:] = [entry for entry in sys.path if entry]  # no module of the codebase stands for one of Python's
 
 import argparse
 import ast
@@ -21,7 +25,6 @@ import os
 import resource
 import runpy
 import struct
-import sys
 import tempfile
 import traceback
 
@@ -201,10 +204,12 @@ def start(parser):  # type: ignore[no-untyped-def]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-sys.path[:] = asked["search"] + [entry for entry in sys.path if entry]
+installed = list(sys.path)
+sys.path[:] = installed + asked["search"]
 parser = look()
 if not parser or not asked["program"]:
     sys.exit()
+sys.path[:] = asked["search"] + installed
 forbid_changes()
 try:
     start(parser)

@@ -60,10 +60,9 @@ def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     config = config_after(experiment, draft)
     command = replace(state, draft=draft).command
     plan = replace(experiment.blueprint, launch_command=command or None)
-    if patches(experiment) or draft.patches:
-        code = patched_code.find(state.experiment_id)
-        plan = plan if code is None else replace(plan, codebase_dir=code.copy.codebase)
-    findings = doctor.examine(plan, experiment.dir, config, repairs, variables)
+    code = patched_code.find(state.experiment_id) if patches(experiment) or draft.patches else None
+    moved = code.copy.moved if code is not None else None
+    findings = doctor.examine(plan, experiment.dir, config, repairs, variables, moved)
     return doctor.outcome(findings)
 
 

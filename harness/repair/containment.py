@@ -31,6 +31,7 @@ from harness.state import ExperimentState
 from monitors import sandbox
 from monitors.files import AttemptFiles
 from monitors.launch import state_home
+from monitors.records import EVALUATION_LOG
 from monitors.sandbox import Access, Policy
 
 POLICY = "sandbox.json"
@@ -66,7 +67,16 @@ _OPEN_IN_RUN = (
 """Names of hosts and users, and GPUs."""
 _TEMPORARY = ("/tmp", "/var/tmp")
 _MOST_LINKS = 1000
-_KEPT = ("launch.sh", "started", "pane.log", "heartbeat", "config.yaml", "change.diff", POLICY)
+_KEPT = (
+    "launch.sh",
+    "started",
+    "pane.log",
+    "heartbeat",
+    "config.yaml",
+    "change.diff",
+    EVALUATION_LOG,
+    POLICY,
+)
 """In an attempt's folder: what the harness believes."""
 
 

@@ -164,8 +164,10 @@ class View:
         return "†" if self.code_changes else ""
 
     def mark_of(self, fact: Fact) -> str:
-        """The mark, but for what the author's own code has evaluated."""
-        return "" if any(source.file.endswith(f"/{EVALUATION}") for source in fact.sources) else self.mark
+        """The mark, but for what the author's own code has evaluated, and no code of the training in it."""
+        is_trusted = not any(each.ended and each.ended.evaluate_ran for each in self.run.attempts)
+        is_evaluated = any(source.file.endswith(f"/{EVALUATION}") for source in fact.sources)
+        return "" if is_evaluated and is_trusted else self.mark
 
     @property
     def has_pass_rates(self) -> bool:

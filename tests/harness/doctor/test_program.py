@@ -260,3 +260,20 @@ def test_hydra_is_told_the_nearest_key_and_not_to_append_one(tmp_path: Path) -> 
     (found,) = starts(tmp_path, "python train.py optim.learning_rate=0.1 data.path=x")
     assert found.severity == "problem" and found.fix == "did you mean optim.lr?"
     assert "+optim" not in found.sentence
+
+
+def test_no_module_of_the_codebase_stands_for_one_of_pythons(tmp_path: Path) -> None:
+    """Where the interpreter is asked, and where code that a model changed is read in its copy."""
+    (code := tmp_path / "code").mkdir()
+    (copy := tmp_path / "copy").mkdir()
+    ran = tmp_path / "ran"
+    for folder in (code, copy):
+        for name in ("pkgutil", "tokenize", "platform", "sitecustomize", "json"):
+            (folder / f"{name}.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    (code / "train.py").write_text("import numpyy\n")
+    (copy / "train.py").write_text(f"{PARSER}open({str(ran)!r}, 'w')\np.parse_args()\n")
+    author = launch(code, "python train.py --data x")
+    assert list(author.look.missing) == ["numpyy"]
+    changed = replace(author, moved=lambda path: path.replace(str(code), str(copy)))
+    assert not changed.look.missing and changed.look.start == Start()
+    assert not ran.exists()
