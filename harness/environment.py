@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.atomic_write import write_atomically
 from harness.codec import decode, encode
-from harness.redaction import MASK, Memory, Secrets, is_secret, parts, secret_values
+from harness.redaction import Memory, Secrets, is_secret, parts, secret_values
 from monitors.launch import environment_of_caller
 
 LEASED = "HARNESS_LEASED"
@@ -199,14 +199,12 @@ def remembered(*folders: Path) -> Secrets:
 
 
 def secret_in(text: str, folder: Path) -> str:
-    """Which secret that is known here, or was masked in it before, stands in the text, in words and without
-    its value; "" for none."""
+    """Which secret that is known here stands in the text, in words and without its value; "" for none."""
     variables = [name for name, value in os.environ.items() if is_secret(name, value)]
     named = (name for name in variables if any(part in text for part in parts(os.environ[name])))
     if name := next(named, ""):
         return f"the value of {name}"
-    is_held = MASK in text or known_secrets(folder).masked(text) != text
-    return "a secret" if is_held else ""
+    return "a secret of this run" if known_secrets(folder).masked(text) != text else ""
 
 
 def known_secrets(*folders: Path, more: Iterable[str] = ()) -> Secrets:

@@ -99,7 +99,7 @@ def did_you_mean(
 
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=cutoff)
     near = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
-    nearest = [name for name, ratio in zip(close, near, strict=True) if ratio == near[0]]
+    nearest = sorted(name for name, ratio in zip(close, near, strict=True) if ratio == near[0])
     between = "` or `" if "`{}`" in form else " or "
     return form.format(between.join(nearest)) if 0 < len(nearest) < 3 else ""
 
