@@ -12,6 +12,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Curve, Key, Study
+from harness.results.sweeps import wording
 from harness.results.sweeps.report import DOCUMENTS, SweepReport, build_sweep_report
 from harness.results.sweeps.tables import SweepAbout
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
@@ -150,6 +151,8 @@ def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(t
     assert report.headline[0].startswith(changed)
     assert " Runs of different code: in 1 of 6 that count a model changed it. " in report.headline[0]
     assert "changed by a person" in text[text.index("Points") :]
+    alike = replace(made, runs=tuple(replace(run, by_person=("--data a → b",)) for run in made.runs))
+    assert wording.findings(alike).verdict.startswith("For every run that counts a person changed --data a")
     assert [line for line in report.headline if line.startswith("caution")] == [
         "caution: The points differ in more than what was varied",
         "caution: Runs whose code a model changed (†): not the author's results",
