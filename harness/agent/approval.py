@@ -38,7 +38,7 @@ from harness.journal.events import (
 from harness.pending_changes import PREPARING, Change, edit_of
 from harness.redaction import redact
 from harness.repair import apply_changes
-from harness.results.text import clean_diff
+from harness.results.text import CONTROL, clean_diff
 from harness.state import ExperimentState
 from harness.wording import duration, time_text
 from monitors.alarms import until
@@ -72,7 +72,11 @@ class OpenQuestion:
 
     @property
     def text(self) -> str:
-        """The question, with its diff whole."""
+        """The question, with its diff whole, and nothing that a terminal would obey."""
+        return CONTROL.sub("", self._words)
+
+    @property
+    def _words(self) -> str:
         if self.action == AskPerson.kind:
             held = f"without an answer until {time_text(self.args['until'])} it is: {self.args['default']}"
             return "\n".join(filter(None, (self.args["question"], self.shown.rstrip(), held)))

@@ -143,11 +143,11 @@ def _patch_to(folder: Path, question: "OpenQuestion", wanted: str) -> dict[str, 
     from harness.repair import apply_changes, patched_code
 
     path, state = str(question.args["path"]), index.load_state(folder)
-    if what := secret_in(wanted, folder):
-        fail(f"it holds {what}, which code must not: read it from its variable instead")
     made = apply_changes.prepared_patches(state)
     root = patched_code.codebase(state.blueprint, state.experiment_id, made)
     old, new = patched_code.smallest_change((root / path).read_text(encoding="utf-8"), wanted)
+    if what := secret_in(new, folder):
+        fail(f"what you changed holds {what}, which code must not: read it from its variable instead")
     longest = PatchCode.LONGEST
     if not new and not old:
         fail(f"this is {path} as it is already: `harness deny` leaves it so")
