@@ -128,7 +128,7 @@ def _refuse_change(
     if batches.is_judged(path, is_ajet):
         return _refuse_value(shown, now)
     if found.role == "path":
-        return f"`{shown}` concerns the {found.about}: only the author sets it, in the blueprint's config"
+        return f"`{shown}` concerns the {found.about}: only a person sets it; put it to one with ask_person"
     if found.role == "science":
         why = f"`{shown}` belongs to what is studied ({found.about}) and stays as the author wrote it"
         return f"{why}; {_A_PERSON_DECIDES}"

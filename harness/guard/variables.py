@@ -20,7 +20,7 @@ def refuse(name: str, value: str, protected: Collection[str] = (), command: str 
     if re.search(rf"(?<![\w./-]){re.escape(name)}=", command):
         return f"{name} is set by the launch command, which holds here: a person changes it"
     if name in protected:
-        return f"{name} is protected by the blueprint: only a person may change it (ask_person)"
+        return f"{name} is protected by the blueprint and stays as it is"
     allowed = _table()
     if name not in allowed:
         hint = did_you_mean(name, allowed, cutoff=0.8)
