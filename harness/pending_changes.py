@@ -147,8 +147,12 @@ def _is_below(key: str, parents: Iterable[str]) -> bool:
     return any(key == parent or key.startswith(f"{parent}.") for parent in parents)
 
 
+PUT_BACK, ADDED = "put back: ", "added by the training: "
+"""Before the name of a file in a diff: what a training had made of it, in its private copy of the code."""
+
+
 def diff(old: str, new: str, name: str) -> str:
-    """A unified diff of two configs; empty when they are the same."""
+    """A unified diff of two texts; empty when they are the same."""
     lines = difflib.unified_diff(
         old.splitlines(keepends=True), new.splitlines(keepends=True), f"before/{name}", f"after/{name}"
     )

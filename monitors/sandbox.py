@@ -15,6 +15,7 @@ import functools
 import glob
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -27,11 +28,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["bubblewrap", "landlock"]
-Access = Literal["hide", "read", "write"]
+Access = Literal["hide", "own", "read", "write"]
 NOT_SET_UP = 126
 PROBE_S = 10.0
 
-_RANK = {"hide": 0, "read": 1, "write": 2}
+_RANK = {"hide": 0, "own": 0, "read": 1, "write": 2}
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 _ACCELERATORS = (
     *("nvidia*", "dri", "kfd", "dxg", "infiniband", "accel", "vfio", "gdrdrv", "nvgpu", "nvmap", "nvhost*"),
@@ -46,7 +47,7 @@ _DISTURBING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 # --- Landlock, as linux/landlock.h has it ---
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_NO_NEW_PRIVILEGES = 38
+_NO_NEW_PRIVILEGES, _SET_SECCOMP = 38, 22
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, read a folder
 _FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # what can be allowed of a file: also write, cut, ioctl
 _NODES = 1 << 6 | 1 << 11  # make devices, never allowed
@@ -58,8 +59,10 @@ _SCOPES = 0b11  # abstract sockets, signals
 @dataclass(frozen=True)
 class Policy:
     """What the command may do. `places`: access by absolute path without links in it; of the paths that hold
-    a file the longest decides. `kept`: files and folders in a place that may be written that may not, as far
-    as they are there (by bubblewrap only). `network`: False for none at all; Landlock stops TCP only."""
+    a file the longest decides. `own`: instead of such a folder it has a new, empty one to write (by Landlock:
+    in it, with nothing else to see). `kept`: files and folders in a place that may be written that may not,
+    as far as they are there (by bubblewrap only). `network`: False for none at all; Landlock stops TCP
+    only."""
 
     kind: Kind
     places: Mapping[str, Access]
@@ -70,9 +73,10 @@ class Policy:
         """The places that exist and differ from what holds them, outer ones first."""
         found: dict[str, Access] = {}
         for path in sorted(self.places, key=lambda path: (path.count("/"), path)):
-            outer = [each for each in found if _is_below(path, each)]
             access = self.places[path]
-            if os.path.exists(path) and not (outer and found[max(outer, key=len)] == access):  # noqa: PTH110
+            holds = max((each for each in found if _is_below(path, each)), key=len, default="")
+            is_so_already = holds and (found[holds] == access or (found[holds], access) == ("own", "hide"))
+            if os.path.exists(path) and not is_so_already:  # noqa: PTH110
                 found[path] = access
         return found
 
@@ -95,6 +99,64 @@ def _is_below(path: str, folder: str) -> bool:
     return path != folder and path.startswith(folder.rstrip("/") + "/")
 
 
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _own_folder(place: str) -> str:
+    """A new folder in this place."""
+    return tempfile.mkdtemp(prefix=f"{OWN_FOLDER}{os.environ.get('AJET_ATTEMPT_ID', '')}-", dir=place)
+
+
+# --- calls that are refused: keyrings of the kernel, and typing into the terminal ---------------------------
+
+_MACHINES = {"x86_64": (0xC000003E, 16, 248), "aarch64": (0xC00000B7, 29, 217)}
+"""What the kernel calls the machine, and its numbers of ioctl and add_key; request_key and keyctl follow."""
+_FOREIGN = 0x40000000
+"""From here on calls have other numbers (x32)."""
+_TYPING = (0x5412, 0x541C)
+"""TIOCSTI, TIOCLINUX."""
+_LOAD, _EQUAL, _AT_LEAST, _ANSWER = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
+"""What a filter answers; a refused call ends with EPERM."""
+_NUMBER, _ARCHITECTURE, _REQUEST = 0, 4, 24
+"""Where in linux/seccomp.h's `seccomp_data` they stand; the last is the second argument of ioctl."""
+
+
+def _refused_calls() -> bytes:
+    """A seccomp filter, as linux/filter.h has it; none for a machine whose numbers are not known here."""
+    if platform.machine() not in _MACHINES:
+        return b""
+    machine, ioctl, add_key = _MACHINES[platform.machine()]
+    lines = (  # operation, how many lines to skip where it is so and where it is not, operand
+        *((_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 0, 10, machine)),
+        *((_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 8, 0, _FOREIGN)),
+        *((_EQUAL, 7 - n, 0, add_key + n) for n in range(3)),
+        *((_EQUAL, 0, 3, ioctl), (_LOAD, 0, 0, _REQUEST)),
+        *((_EQUAL, 2 - n, 0, request) for n, request in enumerate(_TYPING)),
+        *((_ANSWER, 0, 0, _ALLOW), (_ANSWER, 0, 0, _REFUSE)),
+    )
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def _refuse_calls() -> None:
+    """Refuse them from now on. Needs no_new_privs."""
+    if refused := _refused_calls():
+        text = ctypes.create_string_buffer(refused)
+        program = struct.pack("@HP", len(refused) // 8, ctypes.addressof(text))
+        if _libc().prctl(_SET_SECCOMP, 2, program, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "a filter of system calls is refused")
+
+
+def _readable(text: bytes) -> int:
+    """A descriptor that programs started from here read this from."""
+    file = os.memfd_create("filter", 0)
+    os.write(file, text)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
 # --- bubblewrap ---------------------------------------------------------------------------------------------
 
 _KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver", "dynamic_debug")
@@ -102,6 +164,7 @@ _KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "
 _SURROUNDINGS = (
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
     *(word for name in _KERNEL for word in ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")),
+    *(word for name in ("keys", "key-users") for word in ("--ro-bind-try", os.devnull, f"/proc/{name}")),
     *("--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"),
 )
 
@@ -121,13 +184,17 @@ def bubblewrap_command(policy: Policy, command: list[str]) -> list[str]:
     """The command line that runs the command by bubblewrap. What it leaves behind when it ends is still found
     and ended by its supervisor; `--die-with-parent` would end it together with the supervisor."""
     given = ["bwrap", *_SURROUNDINGS, *([] if policy.network else ["--unshare-net"])]
+    if refused := _refused_calls():
+        given += ["--seccomp", str(_readable(refused))]
     for device in _found_devices(_ACCELERATORS):
         given += ["--dev-bind", device, device]
     hidden = []
     for path, access in policy.there().items():
         if path == "/":
             continue
-        if access != "hide":
+        if access == "own":
+            given += ["--bind", _own_folder(path), path]
+        elif access != "hide":
             given += ["--bind" if access == "write" else "--ro-bind", path, path]
         elif os.path.isdir(path):  # noqa: PTH112
             given += ["--tmpfs", path]
@@ -147,11 +214,6 @@ def _found_devices(names: Sequence[str]) -> list[str]:
 
 
 # --- Landlock -----------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def _call(number: int, *arguments: object) -> int:
@@ -203,12 +265,12 @@ def restrict(policy: Policy) -> None:
     ruleset = _ruleset(abi, rights, 0 if policy.network else _TCP)
     allowed = {"read": _READ, "write": rights & ~_NODES}
     places = {**policy.there(), "/dev": "hide", "/dev/shm": "write"}
-    whole = list(_allowed_places(places))
-    for path, access in (*whole, *_own_folders(places, whole)):
+    for path, access in (*_allowed_places(places), *_own_folders(places)):
         _allow(ruleset, path, allowed[access] & rights)
     for device in (*_found_devices((*_DEVICES, *_ACCELERATORS)), *_terminal()):
         _allow(ruleset, device, _FILE & rights | _READ)
     _enter(ruleset)
+    _refuse_calls()
     _drop_capabilities()
 
 
@@ -229,19 +291,15 @@ def _allowed_places(places: Mapping[str, Access]) -> Iterator[tuple[str, Access]
                 yield from walk(each, access)
 
     for path, access in places.items():
-        if access != "hide":
+        if access not in ("hide", "own"):
             yield from walk(path, access)
 
 
-def _own_folders(
-    places: Mapping[str, Access], whole: Sequence[tuple[str, Access]]
-) -> Iterator[tuple[str, Access]]:
-    """A new folder in each place that was to be written and could not be allowed as a whole; the one in the
-    place of temporary files is where the command makes its own."""
+def _own_folders(places: Mapping[str, Access]) -> Iterator[tuple[str, Access]]:
+    """The one in the place of temporary files is where the command makes its own."""
     temporary = os.path.realpath(tempfile.gettempdir())
-    written = (each for each, access in places.items() if access == "write")
-    for path in (each for each in written if (each, "write") not in whole):
-        own = tempfile.mkdtemp(prefix=f"{OWN_FOLDER}{os.environ.get('AJET_ATTEMPT_ID', '')}-", dir=path)
+    for path in (each for each, access in places.items() if access == "own"):
+        own = _own_folder(path)
         if path == temporary:
             os.environ["TMPDIR"] = own
         yield own, "write"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness.blueprint.document import Item, Section
 from harness.blueprint.labels import Role, is_nothing, spans
-from harness.blueprint.names import NO_NETWORK, UNATTENDED, WRITABLE
+from harness.blueprint.names import NO_NETWORK, READABLE, UNATTENDED, WRITABLE
 from harness.blueprint.types import MetricSpec, Problem
 
 _SEPARATORS = re.compile(r"[\s,，、;；]+")
@@ -122,8 +122,8 @@ def read_host(section: Section, problems: list[Problem]) -> str | None:
 
 def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, ...]:
     """`[exp_code_changes]`: `allowed` (any source file, as `**`), globs relative to the codebase, or no; a
-    line `without asking` beside them: no person has to approve each change; `no network` and `writable:
-    FOLDER` say what changed code may use.
+    line `without asking` beside them: no person has to approve each change; `no network`, `writable:
+    FOLDER` and `readable: PATH` say what changed code may use.
 
     Whatever could be misread as a permission is a problem: the words around a file decide nothing here,
     nor does a quotation, nor a `*` without backticks, which Markdown takes for an empty list entry.
@@ -135,10 +135,10 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
     quoted = {match["text"].strip("> \t") for match in _QUOTED_LINE.finditer(section.text)}
     for item, line, value in _lines(section):
         answer = value.strip(" *_`.。!").lower()
-        if item.label == WRITABLE.strip(": "):
-            folder = _writable(value)
-            conditions |= {f"{WRITABLE}{folder}": None} if folder else {}
-            found += [] if folder else [_no_permission(line, item.text)]
+        if f"{item.label}: " in (WRITABLE, READABLE):
+            place = _place(value)
+            conditions |= {f"{item.label}: {place}": None} if place else {}
+            found += [] if place else [_no_permission(line, item.text)]
         elif item.label.rstrip("0123456789 ") not in _CHANGE_LABELS:
             found.append(_no_permission(line, item.text.split("\n")[0]))
         elif not item.title and value.strip("> \t") in quoted:
@@ -160,8 +160,8 @@ def read_code_changes(section: Section, problems: list[Problem]) -> tuple[str, .
     return (*allowed, *conditions) if allowed else ()
 
 
-def _writable(value: str) -> str | None:
-    """The folder that changed code may write; None for one that is not absolute, or holds the whole home."""
+def _place(value: str) -> str | None:
+    """The place that changed code may use; None for one that is not absolute, or holds the whole home."""
     literals = spans(value).literals
     path = Path(literals[0] if literals else value).expanduser()
     is_fine = path.is_absolute() and ".." not in path.parts and not Path.home().is_relative_to(path)
@@ -186,8 +186,8 @@ def _no_permission(line: int, text: str) -> Problem:
         line,
         f"{text[:80]!r} does not say clearly which code may be changed",
         "write `no`, `allowed`, or globs relative to the codebase such as `src/train/*.py`, one per line, "
-        "beside them `without asking`, `no network` or `writable: /a/folder` (not the whole home); put "
-        "everything else behind `- hint:`",
+        "beside them `without asking`, `no network`, `readable: /a/path` or `writable: /a/folder` (not the "
+        "whole home); put everything else behind `- hint:`",
     )
 
 

@@ -20,6 +20,8 @@ NO_NETWORK = "no network"
 """There too: changed code is kept from the network."""
 WRITABLE = "writable: "
 """There too, before a folder that changed code may write beside its own."""
+READABLE = "readable: "
+"""There too, before what changed code may read in a place that it does not see, as the home folder."""
 PREPARE = "exp_prepare_command"
 EVALUATE = "exp_evaluate_command"
 CLEANUP = "exp_cleanup_command"
@@ -47,7 +49,7 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 def is_condition(entry: str) -> bool:
     """True for an entry of that section that names no code but says how it may be changed."""
-    return entry in (UNATTENDED, NO_NETWORK) or entry.startswith(WRITABLE)
+    return entry in (UNATTENDED, NO_NETWORK) or entry.startswith((WRITABLE, READABLE))
 
 
 @dataclass(frozen=True)

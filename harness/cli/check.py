@@ -103,7 +103,9 @@ def _granted(plan: "Blueprint") -> str:
     return (
         f"{entries}\nA model may write code that is run on this machine as you, {by}. Where there is a "
         "sandbox (`harness doctor --all` says which), it writes only its own copy of the code, its attempt's "
-        f"folder, /tmp and what `writable:` names, sees no keys of your home folder, and has {network}."
+        "folder, a /tmp of its own and what `writable:` names. Of your home folder it sees only what the "
+        "plan's command, config and variables name, what links of the codebase lead to, and what `readable:` "
+        f"names. It has {network}."
     )
 
 

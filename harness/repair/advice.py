@@ -9,6 +9,7 @@ import resource
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.attempt import UNKNOWN, Diagnosis, Remedy
@@ -36,7 +37,7 @@ def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
 
 def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis:
     """The last attempt of a run; `config`: what it read, "" for none that is known."""
-    from harness.repair import circumstances
+    from harness.repair import circumstances, containment
 
     plan = state.blueprint
     machine = Machine(
@@ -45,6 +46,7 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
         owned=lambda what: 0,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
+        is_hidden=lambda path: containment.hides(state, Path(path)),
     )
     now = Situation(found, config, state.environment, state.command, (), tuple(plan.protected_keys), machine)
     seen = list(circumstances.of(now, plan))

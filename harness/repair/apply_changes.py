@@ -125,7 +125,7 @@ def request_of(
         return plain
     if why := containment.refuse(state.options.sandbox):
         raise patched_code.PatchError(why)
-    code = patched_code.for_launch(plan, state.experiment_id, made)
+    code, done_to_it = patched_code.for_launch(plan, state.experiment_id, made)
 
     def contain(command: str) -> str:
         policy = containment.write_policy(experiment, code, files, variables)
@@ -135,7 +135,7 @@ def request_of(
         plain,
         codebase=code.copy.codebase,
         environment={**code.variables(state.blueprint.venv_exe, variables), **state.environment},
-        code_diff=plain.code_diff + code.diffs(draft.patches),
+        code_diff=plain.code_diff + code.diffs(draft.patches) + done_to_it,
         relocate=code.relocated,
         contain=contain,
     )

@@ -102,8 +102,20 @@ def _limits(now: Situation, plan: Blueprint) -> Iterator[tuple[str, str]]:
         yield f"The container or control group allows {in_words(most)} of memory", "Raise that limit"
 
 
+def _hidden_path(now: Situation, plan: Blueprint) -> Seen:
+    """The sandbox that code runs in which a model changed may not show what is there."""
+    path = now.captured("path").rstrip("/.")
+    if path.startswith("/") and now.machine.is_hidden(path):
+        change = (
+            f"Write `readable: {path}` (`writable:`, if it is written) under [exp_code_changes] of "
+            f"{plan.path.name}, and run it again."
+        )
+        yield f"{path} is there, but the sandbox of changed code does not show it.", _advice(change)
+
+
 def _named_path(now: Situation, plan: Blueprint) -> Seen:
     """The setting that names the missing path, and the name beside it that is most like it."""
+    yield from _hidden_path(now, plan)
     path = now.captured("path").rstrip("/.")
     values = now.settings.values.items()
     key = next((key for key, value in values if path and _means(value, path)), "")
@@ -184,6 +196,7 @@ _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {
     "host_oom": _memory_limits,
     "path_not_found": _named_path,
     "dataset_error": _named_path,
+    "permission": _hidden_path,
     "numerics_nan": _learning_rate,
     "config_error": _nearest_key,
     UNKNOWN: _nearest_key,

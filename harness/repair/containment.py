@@ -1,22 +1,24 @@
-"""Where code that a model changed runs: what it may write, and what it does not see.
+"""Where code that a model changed runs: what it may write, and what it sees.
 
 In: the experiment, its private copy of the code, the attempt's folder. Out: the policy that
-`monitors/sandbox.py` reads, and commands that run under it. What the author gave to the training (the
-codebase, its Python, what its command and config name, variables) stays readable, wherever it lies.
+`monitors/sandbox.py` reads, and commands that run under it. Of the home, of /run and of the places for
+temporary files it sees nothing but what is named here: what programs need, and what the author gave to the
+training (the codebase, its Python, what command, config and variables name, `readable:`). Of the rest of the
+machine it sees all but what is named here.
 """
 
 import os
 import shlex
 import shutil
-import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 from harness.atomic_write import write_json
-from harness.blueprint.names import NO_NETWORK, WRITABLE
+from harness.blueprint.names import NO_NETWORK, READABLE, WRITABLE
 from harness.blueprint.types import Blueprint
 from harness.command import paths_replaced
 from harness.config.edit import leaves
@@ -25,6 +27,7 @@ from harness.experiment import Experiment
 from harness.guard.file_access import OWN_PRIVATE, looks_private
 from harness.machine.sandboxes import INSTALL, kind_here
 from harness.repair.patched_code import PatchedCode, place_of
+from harness.state import ExperimentState
 from monitors import sandbox
 from monitors.files import AttemptFiles
 from monitors.launch import state_home
@@ -35,7 +38,7 @@ NONE = "none"
 """In the journal: changed code that ran without a sandbox."""
 
 _OPEN_IN_HOME = (
-    *(".venv", ".venvs", ".virtualenvs", ".pyenv/versions", ".conda/envs", ".conda/pkgs", ".mamba"),
+    *("bin", ".venv", ".venvs", ".virtualenvs", ".pyenv/versions", ".conda/envs", ".conda/pkgs", ".mamba"),
     *(".micromamba", ".rye", ".pixi", ".asdf/installs", ".nvm/versions", ".cargo/bin", ".rustup/toolchains"),
     *(".nix-profile", ".linuxbrew", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx"),
     *(".local/share/virtualenvs", ".local/share/mise", ".triton", ".keras", ".nv", ".fonts", ".mujoco"),
@@ -47,18 +50,22 @@ _OPEN_IN_HOME = (
         )
     ),
 )
-"""Hidden folders of a home that programs need; all others are not seen."""
+"""In a home: what programs need."""
 _TOKENS = ("token", "stored_tokens")
 """In a folder of Hugging Face."""
 _OF_THE_MACHINE = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"),
     *("/etc/ssh", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/kubernetes", "/etc/rancher", "/etc/docker"),
-    *("/etc/wireguard", "/etc/NetworkManager/system-connections", "/root", "/run/secrets", "/run/user"),
-    *("/run/screen", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/var/spool/cron"),
+    *("/etc/wireguard", "/etc/NetworkManager/system-connections", "/root", "/run", "/var/lib/docker"),
+    *("/var/lib/containerd", "/var/lib/kubelet", "/var/spool/cron"),
 )
+_OPEN_IN_RUN = (
+    *("nscd", "nvidia-persistenced", "nvidia-fabricmanager", "systemd/resolve", "resolvconf"),
+    *("opengl-driver", "current-system"),
+)
+"""Names of hosts and users, and GPUs."""
 _TEMPORARY = ("/tmp", "/var/tmp")
-_HARMLESS_SOCKETS = frozenset(("nscd", "nvidia-persistenced", "nvidia-fabricmanager", "resolve"))
-"""Folders of sockets that a training needs: names of hosts and users, and GPUs."""
+_MOST_LINKS = 1000
 _KEPT = ("launch.sh", "started", "pane.log", "heartbeat", "config.yaml", "change.diff", POLICY)
 """In an attempt's folder: what the harness believes."""
 
@@ -91,14 +98,15 @@ def write_policy(
     if kind is None:
         return None
     plan = experiment.blueprint
-    own = [Path(text) for text in writable(plan)]
-    for folder in own:
+    written = _named_for(plan, WRITABLE)
+    for folder in written:
         folder.mkdir(parents=True, exist_ok=True)
     steps: tuple[tuple[Iterable[Path], Access], ...] = (
-        (_hidden(Path.home(), variables), "hide"),
-        (_needed(experiment, code), "read"),
-        (_private(experiment, files), "hide"),
-        ((*_temporary(variables), code.copy.root, files.dir, *own), "write"),
+        (_hidden(), "hide"),
+        (map(Path, (*_TEMPORARY, variables.get("TMPDIR") or tempfile.gettempdir())), "own"),
+        (_needed(experiment, code, variables), "read"),
+        (_private(experiment, files, variables), "hide"),
+        ((code.copy.root, files.dir, *written), "write"),
     )
     places: dict[str, Access] = {"/": "read"}
     for paths, access in steps:
@@ -111,72 +119,67 @@ def write_policy(
     return believed
 
 
-def writable(plan: Blueprint) -> list[str]:
-    """The folders that the blueprint lets changed code write beside its own."""
-    return [each.removeprefix(WRITABLE).strip() for each in plan.code_changes if each.startswith(WRITABLE)]
+def hides(state: ExperimentState, path: Path) -> bool:
+    """True if the sandbox of the last attempt does not let it see what is there."""
+    folder = "" if state.attempt is None else f"{state.attempt.number:02d}"
+    policy = state.blueprint.result_dir / "attempts" / folder / POLICY
+    if not policy.exists() or not path.exists():
+        return False
+    places, real = sandbox.read_policy(policy).places, path.resolve()
+    nearest = next(str(each) for each in (real, *real.parents) if str(each) in places)
+    return places[nearest] in ("hide", "own")
 
 
-def _temporary(variables: Mapping[str, str]) -> Iterator[Path]:
-    yield from map(Path, (*_TEMPORARY, variables.get("TMPDIR") or tempfile.gettempdir()))
+def _named_for(plan: Blueprint, condition: str) -> list[Path]:
+    """What the blueprint names for changed code beside its own: `readable: PATH`, `writable: FOLDER`."""
+    found = (each.removeprefix(condition) for each in plan.code_changes if each.startswith(condition))
+    return [Path(each.strip()) for each in found]
 
 
 def _decided(paths: Iterable[Path], access: Access) -> Iterator[str]:
-    """The paths without links; what holds the home folder is neither hidden nor, but for /tmp, written."""
+    """The paths without links. The home folder as a whole is only ever hidden, what holds it is not decided
+    about, but for a place of temporary files."""
     home = Path.home().resolve()
     for path in map(Path.resolve, paths):
-        if access == "read" or str(path) in _TEMPORARY or not home.is_relative_to(path):
+        is_all = home.is_relative_to(path) and not (access == "hide" and path == home)
+        if not is_all or (access == "own" and str(path) in _TEMPORARY):
             yield str(path)
 
 
 # --- what is not seen ---------------------------------------------------------------------------------------
 
 
-def _hidden(home: Path, variables: Mapping[str, str]) -> Iterator[Path]:
-    yield from (entry for entry in _entries(home) if looks_private(entry.name))
-    yield from map(Path, _OF_THE_MACHINE)
+def _hidden() -> Iterator[Path]:
+    home = Path.home()
+    yield from (home, *map(Path, _OF_THE_MACHINE))
     ours = (0, home.stat().st_uid)
     yield from (each for each in _entries(Path("/home")) if each.stat().st_uid not in ours)
-    yield state_home()
-    yield place_of("").parent
-    if config := os.environ.get("XDG_CONFIG_HOME"):
-        yield Path(config) / "harness"
-    hub = Path(variables.get("HF_HOME") or home / ".cache" / "huggingface")
-    yield from (hub / name for name in _TOKENS)
-    for folder in (Path("/tmp"), Path(os.environ.get("TMUX_TMPDIR", "/tmp"))):
-        yield from folder.glob("tmux-*")
-    for socket in (*_bound_sockets(), *_sockets(Path("/run"), 3)):
-        yield from () if set(socket.parts) & _HARMLESS_SOCKETS else (socket,)
+    yield from Path("/mnt").glob("?/Users")
+    yield from _sockets()
 
 
-def _private(experiment: Experiment, files: AttemptFiles) -> Iterator[Path]:
-    """Of this run, and where it was started."""
-    attempts = experiment.dir / "attempts"
-    for folder in (experiment.dir, *(each for each in _entries(attempts) if each != files.dir)):
-        yield from (folder / name for name in OWN_PRIVATE)
-    yield attempts / "environment.json"
-    for start in (experiment.state.options.settings_dir, experiment.blueprint.path.parent):
-        yield from [Path(start) / "harness.toml"] if start else []
-
-
-def _bound_sockets() -> list[Path]:
+def _sockets() -> Iterator[Path]:
     """Unix sockets of processes in our own network namespace."""
     try:
         lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
-        return []
-    return [Path(line[line.index(" /") + 1 :]) for line in lines if " /" in line]
+        return
+    yield from (Path(line[line.index(" /") + 1 :]) for line in lines if " /" in line)
 
 
-def _sockets(folder: Path, depth: int) -> Iterator[Path]:
-    """Those in a folder, also of processes elsewhere, as in a container that is lent its host's."""
-    for entry in _entries(folder) if depth else ():
-        if entry.is_symlink():
-            continue
-        mode = entry.lstat().st_mode
-        if stat.S_ISSOCK(mode):
-            yield entry
-        elif stat.S_ISDIR(mode):
-            yield from _sockets(entry, depth - 1)
+def _private(experiment: Experiment, files: AttemptFiles, variables: Mapping[str, str]) -> Iterator[Path]:
+    """Of this run, of the harness, and where it was started."""
+    attempts = experiment.dir / "attempts"
+    for folder in (experiment.dir, *(each for each in _entries(attempts) if each != files.dir)):
+        yield from (folder / name for name in OWN_PRIVATE)
+    yield attempts / "environment.json"
+    yield from (state_home(), place_of("").parent)
+    if config := os.environ.get("XDG_CONFIG_HOME"):
+        yield Path(config) / "harness"
+    for start in (experiment.state.options.settings_dir, experiment.blueprint.path.parent):
+        yield from [Path(start) / "harness.toml"] if start else []
+    hub = Path(variables.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    yield from (hub / name for name in _TOKENS)
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -190,16 +193,32 @@ def _entries(folder: Path) -> list[Path]:
 # --- what a training needs ----------------------------------------------------------------------------------
 
 
-def _needed(experiment: Experiment, code: PatchedCode) -> Iterator[Path]:
-    """What is read, also in a place that is hidden, and not written, also in a place that may be."""
-    plan, copy, home = experiment.blueprint, code.copy, Path.home()
-    yield from (home, *(home / name for name in _OPEN_IN_HOME))
-    yield from (experiment.dir, experiment.dir.parent, plan.path.parent, copy.source, copy.named)
+def _needed(experiment: Experiment, code: PatchedCode, variables: Mapping[str, str]) -> Iterator[Path]:
+    """What is read, also in a place that is hidden."""
+    plan, copy = experiment.blueprint, code.copy
+    yield from (Path.home() / name for name in _OPEN_IN_HOME)
+    yield from (Path("/run") / name for name in _OPEN_IN_RUN)
+    yield from (experiment.dir, plan.path, plan.path.parent, copy.source, copy.named)
     for python in (plan.venv_exe, Path(sys.executable)):
         yield from (python.parent.parent, python.resolve().parent.parent)
     yield from (Path(sys.base_prefix), Path(sandbox.__file__).parents[1])
-    yield from (copy.source / name for name in copy.links() if os.path.lexists(copy.source / name))
-    yield from _named(plan)
+    for name in copy.links():
+        yield from _linked(copy.source / name)
+    yield from (*_named(plan), *_named_for(plan, READABLE), *_of_variables(variables))
+
+
+def _linked(place: Path) -> Iterator[Path]:
+    """What this leads to, and what links right in it lead to, if it is a folder."""
+    inside = islice(_entries(place), _MOST_LINKS) if place.is_dir() else ()
+    yield from (each for each in (place, *(entry for entry in inside if entry.is_symlink())) if each.exists())
+
+
+def _of_variables(variables: Mapping[str, str]) -> Iterator[Path]:
+    """Folders in the home that variables name, but for hidden ones."""
+    home = Path.home()
+    for word in {word for value in variables.values() for word in value.split(os.pathsep)}:
+        if word.startswith(f"{home}/") and not any(map(looks_private, Path(word).relative_to(home).parts)):
+            yield from [Path(word)] if Path(word).is_dir() else []
 
 
 def _named(plan: Blueprint) -> Iterator[Path]:

@@ -2,8 +2,9 @@
 
 In: the blueprint, and corrections as text that is replaced. Out: `PatchedCode`, which knows its diffs and
 what a launch needs to run the copy: its folder, the command and PYTHONPATH that lead into it. The copy is
-`$XDG_CACHE_HOME/harness/worktrees/<id>`, with `<id>.json` beside it while it is complete. A launch that would
-be led to the author's own code is refused.
+`$XDG_CACHE_HOME/harness/worktrees/<id>`, with `<id>.json` beside it while it is complete. What its training
+has made of it is undone before a launch (`restoring`); one that would be led to the author's own code is
+refused.
 """
 
 import ast
@@ -21,7 +22,7 @@ from harness.codec import decode, encode
 from harness.command import paths_replaced
 from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.pending_changes import diff
-from harness.repair import code_copy
+from harness.repair import code_copy, restoring
 from harness.repair.code_copy import CodeCopy, CopyError
 from harness.wording import listed
 
@@ -87,6 +88,7 @@ class PatchedCode:
         self.refuse_original(plan, {file: after})
         _record_of(self.copy.root).unlink(missing_ok=True)
         write_atomically(file, after.encode(), mode=file.stat().st_mode & 0o777)
+        restoring.keep_file(self.copy.root, file)
         made = AppliedPatch(path, old, new, diff(before, after, path))
         return _saved(replace(self, patches=(*self.patches, made)))
 
@@ -116,7 +118,8 @@ def find(experiment_id: str) -> PatchedCode | None:
         record = json.loads(_record_of(root).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return decode(PatchedCode, record) if root.is_dir() else None
+    is_whole = root.is_dir() and restoring.untouched(root).is_dir()
+    return decode(PatchedCode, record) if is_whole else None
 
 
 def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
@@ -130,7 +133,9 @@ def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCod
     try:
         forget(experiment_id, plan.codebase_dir)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        code = _saved(PatchedCode(code_copy.freeze(plan.codebase_dir, root, plan.result_dir)))
+        made = code_copy.freeze(plan.codebase_dir, root, plan.result_dir)
+        restoring.keep(root)
+        code = _saved(PatchedCode(made))
     except (CopyError, OSError) as error:
         raise PatchError(str(error)) from error
     for correction in wanted:
@@ -173,17 +178,22 @@ def smallest_change(before: str, after: str) -> tuple[str, str]:
     last = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
     while True:
         here, there = ("".join(lines[first : len(lines) - last]) for lines in (old, new))
-        if before == after or (here and before.count(here) == 1) or (first, last) == (0, 0):
+        stands_once = here and before.find(here) == before.rfind(here)
+        if before == after or stands_once or (first, last) == (0, 0):
             return here, there
         first, last = max(0, first - 1), max(0, last - 1)
 
 
-def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
-    """The copy that a launch runs. Raises PatchError, also where it would run code of the author's own folder
-    instead."""
+def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> tuple[PatchedCode, str]:
+    """The copy that a launch runs, and what its training had done to it, as diffs. Raises PatchError, also
+    where it would run code of the author's own folder instead."""
     code = holding(plan, experiment_id, patches)
+    try:
+        done = restoring.put_back(code.copy.root)
+    except OSError as error:
+        raise PatchError(f"the copy of the code cannot be put back as it was: {error}") from error
     code.refuse_original(plan)
-    return code
+    return code, done
 
 
 def remove(experiment_id: str) -> Path | None:
@@ -209,6 +219,7 @@ def forget(experiment_id: str, codebase: Path) -> None:
     root = place_of(experiment_id)
     for left in (_record_of(root), *root.parent.glob(f"{root.name}.*.json")):
         left.unlink(missing_ok=True)
+    restoring.forget(root)
     code_copy.remove(root, codebase)
 
 
@@ -227,7 +238,7 @@ def _corrected(root: Path, codebase: Path, path: str, old: str, new: str) -> tup
     before = _source(codebase / path, path, root)
     breaks = "\r\n" if "\r\n" in before and "\r" not in old else "\n"
     old_text, new_text = (text.replace("\n", breaks) for text in (old, new))
-    if (count := before.count(old_text)) != 1:
+    if (count := len(re.findall(f"(?={re.escape(old_text)})", before))) != 1:  # also where they overlap
         raise PatchError(
             f"the text stands {count} times in {path}, and has to stand there once, exactly as given "
             "(spaces and line breaks count): read_file shows what does, give more of what stands around"

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.config.edit import ConfigEditError, leaves
 from harness.config.values import as_text, changed
-from harness.pending_changes import Change, PendingChanges, diff
+from harness.pending_changes import ADDED, PUT_BACK, Change, PendingChanges, diff
 from harness.results.raw import text_file
 from harness.results.text import Diff
 from harness.results.types import AttemptRecord, attempt_folder
@@ -138,19 +138,23 @@ def _corrected(change: Change) -> Diff:
     return Diff(diff(str(change.old), str(change.new), change.what))
 
 
-def code_diffs(result_dir: Path, changes: Sequence[Deviation]) -> Iterator[Diff]:
+def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) -> Iterator[Diff]:
     """What these corrections of code changed, launch by launch: as the attempts' change.diff has it, with the
-    lines around; where that does not hold what the journal has, what was replaced."""
-    for number in dict.fromkeys(change.attempt for change in changes):
+    lines around; where that does not hold what the journal has, what was replaced. Then what the training
+    itself had made of its copy of the code."""
+    for number in range(1, launches + 1):
         made = [change for change in changes if change.attempt == number]
         files = {one.change.what for one in made}
         kept = result_dir / attempt_folder(max(1, number - 1)) / "change.diff"
         parts = _FILE_OF_DIFF.split(text_file(kept) or "")
-        pairs = zip(parts[1::2], parts[2::2], strict=True)
+        pairs = list(zip(parts[1::2], parts[2::2], strict=True))
         whole = "".join(f"--- before/{name}{text}" for name, text in pairs if name in files)
         told = (line for one in made for line in str(one.change.new).splitlines())
         is_whole = whole and all(line in whole for line in told)
         yield Diff(whole if is_whole else "".join(one.diff for one in made))
+        for name, text in pairs:
+            if name.startswith((PUT_BACK, ADDED)):
+                yield Diff(f"--- before/{name}{text}")
 
 
 def _confirmed(change: Change, config: Mapping[str, Any] | None) -> bool | None:

@@ -210,7 +210,7 @@ def build_view(
         hidden_metrics=max(0, len(listed_metrics(record, result.metric if result else "")) - MAX_METRICS),
         methods=tuple(sorted({fact.interval.method for fact in facts.values() if fact.interval})),
         deviations=deviating,
-        code_diffs=tuple(code_diffs(record.result_dir, of_code)),
+        code_diffs=tuple(filter(None, code_diffs(record.result_dir, of_code, len(run.attempts)))),
         settings=tuple(settings),
         changes=tuple(changes),
         unused=tuple(Deviation(len(run.attempts) + 1, change) for change in net(run.state.draft.changes)),

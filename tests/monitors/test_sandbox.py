@@ -6,10 +6,13 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,14 @@ KINDS = [
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.fixture(autouse=True)
+def no_folders_left() -> Iterator[None]:
+    before = set(Path("/tmp").glob(f"{sandbox.OWN_FOLDER}-*"))
+    yield
+    for left in set(Path("/tmp").glob(f"{sandbox.OWN_FOLDER}-*")) - before:
+        shutil.rmtree(left, ignore_errors=True)
+
+
 class Box:
     """A home with a secret, somebody's work, and the one folder that may be written."""
 
@@ -45,7 +56,7 @@ class Box:
         (self.work / "train.py").write_text("print('as written')")
         (self.own / "heartbeat").write_text("alive")
         places = {
-            **{"/": "read", "/tmp": "write", str(folder): "read", "/etc/shadow": "hide"},
+            **{"/": "read", "/tmp": "own", str(folder): "read", "/etc/shadow": "hide"},
             **{str(self.home / ".ssh"): "hide", str(self.own): "write"},
         }
         given = {"kind": kind, "places": places, "kept": [str(self.own / "heartbeat")], "network": network}
@@ -72,6 +83,33 @@ def test_secrets_are_not_read(tmp_path: Path, kind: str) -> None:
 
 
 @kinds
+def test_temporary_files_are_its_own(tmp_path: Path, kind: str) -> None:
+    """What others keep there, tickets and results, is not seen, and nothing of it stays for others."""
+    box = Box(tmp_path, kind)
+    with tempfile.NamedTemporaryFile("w", dir="/tmp", prefix="krb5cc_") as ticket:
+        ticket.write("PRIVATE")
+        ticket.flush()
+        seen = box.run(f'cat {ticket.name} || echo mine > "$(mktemp -d)/x" && echo written')
+    assert "PRIVATE" not in seen.stdout and seen.stdout.endswith("written\n")
+    listed = box.python("import os, tempfile; print(*os.listdir(tempfile.gettempdir()))").stdout
+    assert not listed.replace(tmp_path.parts[2], "").strip()
+
+
+@kinds
+def test_no_keys_of_the_kernel_and_no_typing_for_the_person(tmp_path: Path, kind: str) -> None:
+    """keyctl and TIOCSTI end with EPERM, whichever numbers the machine has for them."""
+    program = (
+        "import ctypes, fcntl, platform\n"
+        "call = ctypes.CDLL(None, use_errno=True).syscall\n"
+        "for number in {'x86_64': (248, 249, 250), 'aarch64': (217, 218, 219)}[platform.machine()]:\n"
+        "    print(call(number, 0, 0, 0, 0), ctypes.get_errno())\n"
+        "try:\n    fcntl.ioctl(0, 0x5412, b'x')\nexcept OSError as error:\n    print(error.errno)\n"
+    )
+    seen = Box(tmp_path, kind).python(program)
+    assert seen.stdout == "-1 1\n" * 3 + "1\n", seen
+
+
+@kinds
 def test_only_what_is_named_is_written(tmp_path: Path, kind: str) -> None:
     box = Box(tmp_path, kind)
     outside = [box.work / "train.py", box.home / ".bashrc", tmp_path / "policy.json", tmp_path / "new"]
@@ -80,7 +118,8 @@ def test_only_what_is_named_is_written(tmp_path: Path, kind: str) -> None:
         for deed in ("echo pwned >> {}", "mv own-file {}", "ln -sf /x {}", "rm {}", "truncate -s 0 {}"):
             assert box.run(f"touch own-file; {deed.format(path)}").returncode != 0, (path, deed)
         assert (path.read_text() if path.exists() else None) == before
-    assert not box.run('mkdir deep && echo yes > deep/er && touch "$(mktemp)" && ln -s / l').returncode
+    writes = 'mkdir deep && echo yes > deep/er && mktemp -p "${TMPDIR:-/tmp}" && ln -s / l'
+    assert not box.run(writes).returncode
     assert (box.own / "deep" / "er").read_text() == "yes\n"
     shared = "from multiprocessing import shared_memory as s; s.SharedMemory(create=True, size=9).unlink()"
     assert not box.python(shared).returncode

@@ -156,7 +156,8 @@ class Machine:
     `is_taken`: True if something listens on this port. `open_files`: soft and hard limit. `is_cached`: True
     if this revision of a model of the hub is complete here. `owned`: how many `processes` our attempts left
     behind, or bytes of `checkpoints` that later ones have replaced. `why_not_install`: why
-    no package may be installed, "" where it may.
+    no package may be installed, "" where it may. `is_hidden`: True if this path is there and the sandbox of
+    the attempt did not show it.
     """
 
     free_port: Callable[[], int] = _unknown
@@ -166,6 +167,7 @@ class Machine:
     is_cached: Callable[[str, str], bool] = _unknown
     owned: Callable[[str], int] = _unknown
     why_not_install: Callable[[], str] = _unknown
+    is_hidden: Callable[[str], bool] = _unknown
 
 
 @dataclass(frozen=True)

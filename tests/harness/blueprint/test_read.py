@@ -325,6 +325,7 @@ class TestExtras:
             ("- src/*.py\n- without asking", ("src/*.py", "without asking")),
             ("without asking", ()),
             ("- a.py\n- no network\n- writable: `/data/hf`", ("a.py", "no network", "writable: /data/hf")),
+            ("- a.py\n- readable: /data/x.csv", ("a.py", "readable: /data/x.csv")),
             ("- `src/train/*.py`\n- ./train.py, lib/**", ("src/train/*.py", "train.py", "lib/**")),
             ("- files: `src/a.py` and `src/b.py`", ("src/a.py", "src/b.py")),
             ("```\nsrc/a.py\n**/fix_me.py\n```", ("src/a.py", "**/fix_me.py")),

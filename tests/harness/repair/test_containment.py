@@ -29,11 +29,13 @@ def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    """One whose data lie in a hidden folder of the home, linked from the codebase."""
+    """One whose data lie in a hidden folder of the home, linked from the codebase, and beside other things
+    where a variable and the blueprint say."""
     code, home = tmp_path / "code", Path.home()
     for name in ("code", "cache"):
         (tmp_path / name).mkdir()
-    for name in (".ssh/id_rsa", ".cache/huggingface/token", ".cache/huggingface/weights", ".data/rows.csv"):
+    names = [".ssh/id_rsa", ".cache/huggingface/token", ".cache/huggingface/weights", ".data/rows.csv"]
+    for name in (*names, "data/a.csv", "shards/b.csv", "work/credentials.json"):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(f"content of {name}")
     (code / "data").symlink_to(home / ".data")
@@ -43,7 +45,7 @@ def experiment(tmp_path: Path) -> Experiment:
         "launch_command": f"python train.py --key {home}/.ssh/config",
         "result_dir": f"{tmp_path}/result",
     }
-    plan |= {"code_changes": ["**", f"writable: {tmp_path}/cache/new"]}
+    plan |= {"code_changes": ["**", f"writable: {tmp_path}/cache/new", f"readable: {home}/shards"]}
     return new_experiment(tmp_path / "result", World([]), **plan)
 
 
@@ -60,7 +62,7 @@ def test_what_the_author_gave_is_read_and_nothing_else_of_the_home(
         kept.write_text("content of the harness")
     code = patched_code.holding(plan, experiment.state.experiment_id, [PATCH])
     (code.copy.codebase / "planted").symlink_to(home / ".ssh")  # by an attempt before this one
-    policy = containment.write_policy(experiment, code, files, {})
+    policy = containment.write_policy(experiment, code, files, {"DATA": f"{home}/data", "X": f"{home}/.ssh"})
     assert policy is not None and containment.used(files) == kind
     assert sandbox.read_policy(policy).places[service.getsockname()] == "hide"
     service.close()
@@ -70,10 +72,20 @@ def test_what_the_author_gave_is_read_and_nothing_else_of_the_home(
         seen = subprocess.run(asked, cwd=code.copy.codebase, capture_output=True, text=True, check=False)
         return seen.returncode == 0
 
-    given = ["data/rows.csv", f"{home}/.cache/huggingface/weights", f"{plan.codebase_dir}/train.py"]
-    assert all(succeeds(f"cat {path}") for path in given)
-    private = [f"{home}/.ssh/id_rsa", f"{home}/.cache/huggingface/token", "planted/id_rsa"]
-    private += [f"{experiment.dir}/transcript.jsonl", f"{experiment.dir}/attempts/environment.json"]
+    given = ["data/rows.csv", f"{home}/data/a.csv", f"{home}/shards/b.csv"]
+    given += [f"{home}/.cache/huggingface/weights", f"{plan.codebase_dir}/train.py"]
+    assert [path for path in given if not succeeds(f"cat {path}")] == []
+    private = [
+        f"{home}/.ssh/id_rsa",
+        f"{home}/.cache/huggingface/token",
+        "planted/id_rsa",
+        f"{home}/work/credentials.json",
+    ]
+    private += [
+        f"{home}/work/credentials.json",
+        f"{experiment.dir}/transcript.jsonl",
+        f"{experiment.dir}/attempts/environment.json",
+    ]
     assert [path for path in private if succeeds(f"cat {path}")] == []
     own = [".", str(files.dir), f"{experiment.dir.parent}/cache/new"]
     assert all(succeeds(f"touch {folder}/new") for folder in own)

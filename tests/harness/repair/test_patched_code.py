@@ -1,6 +1,7 @@
 """Code is corrected in a private copy, and a launch runs that copy and no other code."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -50,7 +51,7 @@ def relocate(command: str) -> str:
 
 
 def launched(plan: Blueprint, patches: list[dict[str, str]]) -> Path:
-    return patched_code.for_launch(plan, ID, patches).copy.codebase
+    return patched_code.for_launch(plan, ID, patches)[0].copy.codebase
 
 
 def patch(plan: Blueprint, path: str, old: str, new: str) -> str:
@@ -261,3 +262,25 @@ def test_the_smallest_change_makes_one_text_of_the_other(before: list[str], afte
     old, new = patched_code.smallest_change(here, there)
     assert here == there or here.count(old) == 1 or not old
     assert here.replace(old, new, 1) == there
+
+
+def test_what_a_training_makes_of_its_copy_is_put_back_and_shown(plan: Blueprint, tmp_path: Path) -> None:
+    """Also where it has put links in the way, through which nothing may be written."""
+    (plan.codebase_dir / "src" / "net.py").write_text("depth = 3\n")
+    here = launched(plan, [FASTER])
+    (outside := tmp_path / "outside").mkdir()
+    corrected, weights = (here / "train.py").read_text(), here / "weights.bin"
+    (here / "train.py").write_text("print('accuracy 1.0')\n")
+    (here / "numpy.py").write_text("forged = 1\n")
+    weights.write_bytes(b"learnt")
+    (here / "__pycache__").mkdir()
+    (here / "__pycache__" / "train.cpython-311.pyc").write_bytes(b"forged")
+    inner = here / "src" / "net.py"
+    shutil.rmtree(inner.parent)
+    inner.parent.symlink_to(outside)
+    code, done = patched_code.for_launch(plan, ID, [FASTER])
+    assert (here / "train.py").read_text() == corrected and inner.read_text() == "depth = 3\n"
+    assert not inner.parent.is_symlink() and not list(outside.iterdir())
+    assert weights.read_bytes() == b"learnt" and not (here / "__pycache__").exists()
+    assert "-print('accuracy 1.0')" in done and "+forged = 1" in done and "train.py" in done
+    assert patched_code.find(ID) == code
