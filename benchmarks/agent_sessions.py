@@ -36,7 +36,7 @@ from tests.model_server.steps import Answer, Call, Step
 ROOT = Path(__file__).resolve().parent.parent
 SESSIONS = ROOT / "benchmarks" / "sessions"
 PATIENCE_S = 1800.0
-QUESTIONS = ('"person_asked"', '"approval_asked"')
+WAITING = ('"action":"wait"', '"kind":"approval_asked"')
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,18 @@ def _accompany(stage: Stage, scenario: Scenario, run: subprocess.Popen[bytes]) -
     def seen(pattern: str, *marks: str) -> bool:
         return any(mark in text for _, text in stage.texts(pattern) for mark in marks)
 
-    if scenario.person:
-        until(lambda: run.poll() is not None or seen("journal.jsonl", *QUESTIONS))
-    for verb, *words in scenario.person:
-        name = next(stage.texts("journal.jsonl"))[0].parent.name
+    def journal() -> str:
+        return next((text for _, text in stage.texts("journal.jsonl")), "")
+
+    def waits() -> bool:
+        last = journal().rstrip().rpartition("\n")[2]
+        return any(mark in last for mark in WAITING)
+
+    for verb, *words in scenario.person:  # one after the other, each when the run waits for it
+        until(lambda: run.poll() is not None or waits())
+        name, before = next(stage.texts("journal.jsonl"))[0].parent.name, journal()
         stage.start(verb, name, *words).wait()
+        until(lambda known=before: run.poll() is not None or journal() != known)
     leaves_at = scenario.leaves_at
     until(lambda: run.poll() is not None or (leaves_at and seen("attempts/*/pane.log", leaves_at)))
 

@@ -167,7 +167,7 @@ class EditConfig(Action, kind="edit_config"):
         return self
 
 
-class EditArguments(Action, kind="edit_arguments"):
+class EditArguments(EditConfig, kind="edit_arguments"):
     """Change flags or overrides that stand in the launch command, for the NEXT launch, within rule 2; for a
     new flag ask a person."""
 
@@ -175,17 +175,16 @@ class EditArguments(Action, kind="edit_arguments"):
         dict[str, Scalar],
         Field(min_length=1, max_length=20, description="Flag or key to new value: {'--micro-batch': 4}."),
     ]
-    why: Why
+    remove: Annotated[tuple[str, ...], Filled()] = ()
 
-    def as_edit(self, command: str) -> EditConfig:
-        """The same as an edit of the config's keys, which is made where the command sets them. Raises
-        CallError for what the command does not give."""
+    def resolved(self, command: str) -> "EditArguments":
+        """The same with the keys that the command gives. Raises CallError for what it does not give."""
         given = read_or_empty(command)
         if missing := [name for name in self.changes if given.setting_of(name) is None]:
             raise CallError(
                 f"The launch command does not give {missing[0]}; a person may give it a new flag: ask_person."
             )
-        return EditConfig(changes={plain(name): new for name, new in self.changes.items()}, why=self.why)
+        return self.model_copy(update={"changes": {plain(key): new for key, new in self.changes.items()}})
 
 
 class SetEnvironment(Action, kind="set_environment"):
@@ -236,8 +235,8 @@ class RaiseLimit(Action, kind="raise_limit"):
 
 
 class Check(Action, kind="check"):
-    """Check what the next launch would use, in seconds, without training. Needed between an edit and a
-    launch."""
+    """Check what the next launch would use, in seconds, without training. It is made for you after each
+    change; its result stands below the answer (checked: can run)."""
 
 
 class SmokeRun(Action, kind="smoke_run"):
@@ -274,6 +273,7 @@ class AskPerson(Action, kind="ask_person"):
     for the answer. What they allow is in the next launch; without an answer in time it is not. Ask once."""
 
     question: Annotated[str, _text(1000, "What they should decide, and why.")]
+    why: Why
     changes: Annotated[
         dict[str, Scalar],
         Field(

@@ -198,6 +198,15 @@ def remembered(*folders: Path) -> Secrets:
     return Secrets((), tuple(memories.values()))
 
 
+def secret_in(text: str, folder: Path) -> str:
+    """Which secret that is known here stands in the text, in words and without its value; "" for none."""
+    variables = [name for name, value in os.environ.items() if is_secret(name, value)]
+    named = (name for name in variables if any(part in text for part in parts(os.environ[name])))
+    if name := next(named, ""):
+        return f"the value of {name}"
+    return "a secret of this run" if known_secrets(folder).masked(text) != text else ""
+
+
 def known_secrets(*folders: Path, more: Iterable[str] = ()) -> Secrets:
     """What is masked in everything that leaves: the secrets of our own environment, those that the runs and
     sweeps in these folders had, and `more`."""

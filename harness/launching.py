@@ -78,6 +78,11 @@ def base_config(
     return render_config(plan.name, settings or {}) if plan.launch_command is None else None
 
 
+def has_config(plan: Blueprint) -> bool:
+    """True if there is a config that the command is known to read: the author's, or one that is rendered."""
+    return plan.launch_command is None if plan.yaml_path is None else uses_config(plan)
+
+
 def write_config(plan: Blueprint, files: AttemptFiles, request: LaunchRequest) -> Path | None:
     """Write the attempt's config.yaml, with the draft's changes; None when there is none. What was changed to
     get here is kept as change.diff of the attempt before; before the first launch, of the first attempt,

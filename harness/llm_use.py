@@ -111,7 +111,10 @@ def _signature(kind: str, args: Mapping[str, Any]) -> str:
 def after(use: LlmUse, entry: Entry) -> LlmUse:
     """The use after one more entry of the journal; those that it has no part in change nothing."""
     event = entry.event
-    consultation = use.consultation.after(event) if use.consultation is not None else None
+    consultation = use.consultation
+    is_of_code = isinstance(event, Intent) and use.answer is None
+    if consultation is not None and not is_of_code:
+        consultation = consultation.after(event)
     use = replace(use, spending=cost.after(use.spending, event), consultation=consultation)
     if isinstance(event, Intent | Refused):
         rest = use.answer.calls[1:] if use.answer is not None else ()

@@ -26,7 +26,7 @@ from harness.errors import UserError
 from harness.journal import Entry
 from harness.journal.events import ActionFailed, Diagnosed, Finish, Held
 from harness.outcome import Outcome
-from harness.redaction import redact
+from harness.redaction import redact, redact_diff
 from harness.templating import render
 from harness.wording import shortened, time_text
 from monitors.launch import state_home
@@ -34,6 +34,7 @@ from monitors.processes import ATTEMPT_VARIABLE
 
 PATIENCE_S = 60
 LONGEST_BODY = 2000
+CUT = "\n(cut here: `harness show` has the whole)"
 _SENDER = "import sys; sys.path[:1] = []; from harness.notifications import send_piped; send_piped()"
 _log = logging.getLogger(__name__)
 
@@ -57,9 +58,10 @@ class MessageSender:
             title, body, kind = message(self._folder, state, entry)
             if title and self._addresses:
                 known = known_secrets(self._folder, more=self._addresses)
-                self._send(
-                    self._addresses, redact(title, known), shortened(redact(body, known), LONGEST_BODY), kind
-                )
+                mask = redact_diff if open_question([entry]) else redact  # whose lines a person judges
+                body = mask(body, known)
+                body = f"{shortened(body, LONGEST_BODY)}{CUT}" if len(body) > LONGEST_BODY else body
+                self._send(self._addresses, redact(title, known), body, kind)
             if isinstance(entry.event, Finish) and kept(self._identity):
                 _file(self._identity).unlink()
         except Exception as error:  # noqa: BLE001, a message is worth no run

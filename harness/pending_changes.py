@@ -15,7 +15,8 @@ from harness.config.values import as_text
 
 MEASURES = {"install_package": "package", "free_owned": "what", "raise_limit": "limit"}
 """Preparing actions that change neither config nor environment nor code, with the argument that says what."""
-PREPARING = ("render_config", "edit_config", "set_environment", "patch_code", *MEASURES)
+EDITS = ("edit_config", "edit_arguments")
+PREPARING = ("render_config", *EDITS, "set_environment", "patch_code", *MEASURES)
 """All actions that change what the next launch uses."""
 
 
@@ -79,8 +80,10 @@ class PendingChanges:
 
     @property
     def decided_by_a_person(self) -> "PendingChanges":
-        """Only what a person decided: it stays when the rest is dropped, and no rule judges it."""
-        allowed = tuple(change for change in self.changes if change.allowed_by)
+        """What a person decided of config and command: it stays when the rest is dropped, and no rule judges
+        it."""
+        of_config = ("config", "argument")
+        allowed = tuple(each for each in self.changes if each.allowed_by and each.kind in of_config)
         return with_outcome(PendingChanges(), "edit_config", edit_of(allowed), allowed)
 
     @property
@@ -115,7 +118,7 @@ def with_outcome(
     draft = replace(draft, changes=(*draft.changes, *changes))
     if action == "render_config":
         return replace(draft, settings=dict(args["settings"]), config={}, removed=())
-    if action == "edit_config":
+    if action in EDITS:
         removed = tuple(dict.fromkeys((*draft.removed, *args["remove"])))
         kept = {key: value for key, value in draft.config.items() if not _is_below(key, args["remove"])}
         edited = {key: value for key, value in args["changes"].items() if key not in draft.arguments}

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 from monitors.launch import is_secret_name
 
@@ -114,6 +115,7 @@ _HARMLESS_VALUE = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 _INSIDE = re.compile(r"(?i)(?:://[^\s/:@]*:([^\s/]+)@|(?:password|pwd|key|secret|token)\s*=\s*([^;\s]+))")
 _RANDOM = re.compile(r"(?=(?:[^\d]*\d){2})(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/=-]{12,}")
+_WORDS_OF_KEYS = re.compile(r"[A-Za-z0-9+/=-]+")
 _VARIABLE = re.compile(r"[A-Z0-9]+_[A-Z0-9_]+=[^\s()\[\]{}]{6,}")
 _WORDS_OR_CODE = re.compile(r"[a-z]+(?:-[a-z]+)*|[A-Za-z_][\w.]*[\[(].*")  # `per token: length-normalised`
 _YES_OR_NO = re.compile(r"(?i)|true|false|yes|no|on|off|none|null")
@@ -200,6 +202,20 @@ def redact(text: str, known: Secrets = NO_SECRETS) -> str:
             break
         text = masked
     return text
+
+
+def redact_diff(text: str, known: Secrets = NO_SECRETS) -> str:
+    """A unified diff redacted for a person who judges it, so that nothing hides behind a telling name: of
+    added lines only known secrets are masked, and keys that stood in the removed lines."""
+    lines = text.split("\n")
+    removed = "\n".join(line for line in lines if line.startswith("-"))
+    kept = set(_WORDS_OF_KEYS.findall(redact(removed, known)))
+    held = {word for word in _WORDS_OF_KEYS.findall(removed) if _RANDOM.fullmatch(word) and word not in kept}
+    of_added = Secrets((*known.values, *held), known.memories)
+    return "\n".join(
+        of_added.masked("\n".join(part)) if is_added else redact("\n".join(part), known)
+        for is_added, part in groupby(lines, key=lambda line: line.startswith("+"))
+    )
 
 
 def _masked(text: str) -> str:

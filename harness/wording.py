@@ -93,11 +93,15 @@ def shortened(text: str, longest: int) -> str:
 def did_you_mean(
     word: str, known: Iterable[str], form: str = "; did you mean {}?", cutoff: float = 0.5
 ) -> str:
-    """The known name that was probably meant, in these words; "" where none is close."""
+    """The known name that was probably meant, or the two that are equally near, in these words; "" where none
+    is close, or more are equally so."""
     import difflib
 
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return form.format(close[0]) if close else ""
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=cutoff)
+    near = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
+    nearest = sorted(name for name, ratio in zip(close, near, strict=True) if ratio == near[0])
+    between = "` or `" if "`{}`" in form else " or "
+    return form.format(between.join(nearest)) if 0 < len(nearest) < 3 else ""
 
 
 def listed(words: Sequence[str], most: int, separator: str = ", ") -> str:

@@ -12,30 +12,33 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.actions import LONGEST_WHY, Action, AskPerson, EditConfig, action_of_entry, arguments
+from harness.actions import Action, AskPerson, EditConfig, action_of_entry, arguments
 from harness.atomic_write import write_json
 from harness.blueprint.names import UNATTENDED
 from harness.command import CommandError
 from harness.config.edit import ConfigEditError
+from harness.environment import known_secrets
 from harness.experiment import Experiment
 from harness.journal import Entry
 from harness.journal.events import (
     ActionResult,
     ApprovalAsked,
     Approved,
+    ChangePrepared,
     Denied,
     PersonAnswered,
     PersonAsked,
     PersonSaid,
     Refused,
 )
-from harness.pending_changes import PREPARING, Change, diff, edit_of
+from harness.pending_changes import PREPARING, Change, edit_of
 from harness.redaction import redact
 from harness.repair import apply_changes
+from harness.results.text import CONTROL, clean_diff
 from harness.state import ExperimentState
 from harness.wording import duration, time_text
 from monitors.alarms import until
@@ -65,18 +68,24 @@ class OpenQuestion:
     args: Mapping[str, Any]
     options: tuple[str, ...] = ()
     asked_at: float = 0.0
+    shown: str = ""
 
     @property
     def text(self) -> str:
+        """The question, with its diff whole, and nothing that a terminal would obey."""
+        return CONTROL.sub("", self._words)
+
+    @property
+    def _words(self) -> str:
         if self.action == AskPerson.kind:
             held = f"without an answer until {time_text(self.args['until'])} it is: {self.args['default']}"
-            return "\n".join(filter(None, (self.args["question"], self.args["shown"].rstrip(), held)))
-        if self.action == "patch_code":
-            old, new, path = (str(self.args[name]) for name in ("old", "new", "path"))
-            return f"patch_code ({self.args['why']}):\n{diff(old, new, path)}"
+            return "\n".join(filter(None, (self.args["question"], self.shown.rstrip(), held)))
+        if self.shown:
+            why = "" if self.args.get("remedy") else "for this reason, in the model's words: "
+            return f"{self.action}, {why}{self.args['why']}\n{self.shown.rstrip()}"
         ids = ("session", "attempt_id")
-        shown = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
-        return f"{self.action} ({shown})" if shown else self.action
+        args = ", ".join(f"{name}: {value}" for name, value in self.args.items() if name not in ids)
+        return f"{self.action} ({args})" if args else self.action
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -92,7 +101,8 @@ class OpenQuestion:
 def is_needed(action: Action, state: ExperimentState) -> bool:
     """True if a person is asked first: for what they wanted to be asked about, and for every change of
     code that neither the run's options nor the author allowed beforehand."""
-    if action.kind in state.options.approve:
+    asked_about = {action.kind, *(["edit_config"] if isinstance(action, EditConfig) else [])}
+    if asked_about & {*state.options.approve}:
         return True
     is_allowed = state.options.allow_code_changes or UNATTENDED in state.blueprint.code_changes
     return action.kind == "patch_code" and not is_allowed
@@ -107,8 +117,8 @@ def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
     for entry in reversed(entries):
         asked = entry.event
         if isinstance(asked, PersonAsked) and not asked.error and entry.seq not in answered:
-            shown = {name: getattr(asked, name) for name in ("question", "shown", "default", "until")}
-            return OpenQuestion(entry.seq, asked.action, shown, asked.options, entry.time)
+            args = {name: getattr(asked, name) for name in ("question", "default", "until")}
+            return OpenQuestion(entry.seq, asked.action, args, asked.options, entry.time, asked.shown)
     return None
 
 
@@ -119,8 +129,8 @@ def _newest(entries: Sequence[Entry]) -> tuple[OpenQuestion | None, Approved | N
     for entry in entries:
         event = entry.event
         if isinstance(event, ApprovalAsked):
-            question = OpenQuestion(entry.seq, event.action, event.args, asked_at=entry.time)
-            granted = None
+            about = (event.action, event.args, (), entry.time, event.shown)
+            question, granted = OpenQuestion(entry.seq, *about), None
         elif isinstance(event, Approved):
             granted = event
         elif isinstance(event, ActionResult | Refused):
@@ -165,8 +175,13 @@ async def ask(
     args = arguments(action)
     question, granted = _newest(experiment.journal.entries)
     if question is None or (question.action, question.args) != (action.kind, args):
-        entry = experiment.record(ApprovalAsked(action.kind, args))
-        question, granted = OpenQuestion(entry.seq, action.kind, args, asked_at=entry.time), None
+        try:
+            shown = apply_changes.preview(action, experiment)
+        except apply_changes.UNDOABLE as error:
+            return action, redact(str(error))
+        experiment.record(ApprovalAsked(action.kind, args, judged(shown, experiment.dir)))
+        question, granted = _newest(experiment.journal.entries)
+        assert question is not None
     if granted is None:
         until = question.asked_at + experiment.state.options.patience_s
         while not is_answered(experiment.dir, question) and experiment.clock() < until:
@@ -184,11 +199,25 @@ async def ask(
     return (action if changed == args else action_of_entry(action.kind, changed)), None
 
 
+def signed(result: ActionResult, experiment: Experiment) -> ActionResult:
+    """The outcome of an action that was just carried out: where a person had it done otherwise than it was
+    asked about, its changes are theirs."""
+    granted = _newest(experiment.journal.entries)[1]
+    if granted is None or not granted.args or not isinstance(result, ChangePrepared):
+        return result
+    return replace(result, changes=tuple(replace(each, allowed_by=granted.by) for each in result.changes))
+
+
+def judged(diff: str, result_dir: Path) -> str:
+    """A diff as it is shown to the person who judges it: every added line whole."""
+    return clean_diff(diff, known_secrets(result_dir))
+
+
 def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
     """A question beside which the run goes on, with what it would change as a diff."""
     changes, shown = tuple[Change, ...](), ""
     if action.changes:
-        edit = EditConfig(changes=action.changes, why=action.question[:LONGEST_WHY])
+        edit = EditConfig(changes=action.changes, why=action.why, remedy=action.remedy)
         try:
             changes, shown = apply_changes.edited(edit, experiment)
         except (CommandError, ConfigEditError) as error:
@@ -196,7 +225,8 @@ def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
         if not changes:
             return PersonAsked(action.question, error="nothing would change: it is so already")
     until = experiment.clock() + experiment.state.options.patience_s
-    return PersonAsked(action.question, action.options, action.default or "no", changes, shown, until)
+    default, shown = action.default or "no", judged(shown, experiment.dir)
+    return PersonAsked(action.question, action.options, default, changes, shown, until)
 
 
 async def wait_for_answer(experiment: Experiment) -> bool:
@@ -220,7 +250,8 @@ def hear(experiment: Experiment) -> None:
         given, changes, because = _given(experiment, number, asked.default), tuple[Change, ...](), ""
         if asked.changes and given.answer == "yes":
             wanted = given.modified or edit_of(asked.changes)["changes"]
-            edit = EditConfig(changes=dict(wanted), why=asked.question[:LONGEST_WHY])
+            because_of = asked.changes[0]
+            edit = EditConfig(changes=dict(wanted), why=because_of.why, remedy=because_of.remedy)
             try:
                 changes, _ = apply_changes.edited(edit, experiment, allowed_by=given.by)
             except (CommandError, ConfigEditError) as error:

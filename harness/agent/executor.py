@@ -179,6 +179,7 @@ class Executor:
             )
         elif action.kind in PREPARING:
             result = await asyncio.to_thread(apply_changes.prepare, action, self.experiment)
+            result = approval.signed(result, self.experiment)
         else:
             carry_out: Callable[[Any], Awaitable[ActionResult | None]] = getattr(self, f"_{action.kind}")
             result = await carry_out(action)
@@ -344,7 +345,7 @@ class Executor:
     async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()
         state = self.experiment.state
-        if apply_changes.patches(self.experiment) or state.draft.patches:
+        if apply_changes.prepared_patches(state):
             await asyncio.to_thread(containment.remove_own_folders, state.experiment_id)
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:

@@ -10,6 +10,7 @@ from harness.experiment import Experiment
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import CitationError, Evidence
 from harness.results.narrative.findings import ChangeFinding
+from harness.results.narrative.listing import lines_of
 from harness.state import ExperimentState
 
 _MOST_EARLIER = 10
@@ -17,7 +18,7 @@ _MOST_EARLIER = 10
 
 def facts(action: actions.Facts, experiment: Experiment, evidence: Evidence) -> str:
     """Ids and values of the facts that have all the words, and what earlier runs came to."""
-    found = sections.lines_of(evidence, action.query)
+    found = lines_of(evidence, action.query)
     if not found and action.query:
         raise NotShownError(f"no fact has all of {action.query!r} in its id or label; use one shorter word")
     own, known = experiment.state.experiment_id, earlier_runs.of_blueprint(experiment.blueprint)

@@ -15,9 +15,9 @@ from typing import Any
 from harness.actions import (
     LOOKING,
     OFFERED,
-    TOOLS,
     Action,
     AskPerson,
+    Check,
     EditArguments,
     Finish,
     Launch,
@@ -28,7 +28,7 @@ from harness.actions import (
 )
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
-from harness.agent.questions import moved_on, question
+from harness.agent.questions import moved_on, question, tools
 from harness.agent.view import MAX_CALLS
 from harness.experiment import Experiment
 from harness.journal.model_events import CallRejected, Consult, Consulted, ModelTried, ViewShrunk
@@ -88,6 +88,8 @@ class LlmPolicy:
             elif consultation.has_done(WriteSections.kind):
                 self._close(consultation, "the sections are written")
             elif self._state.llm.answer is None:
+                if self._is_unchecked(consultation):
+                    return Check()
                 if why := _enough(consultation):
                     self._close(consultation, why)
                 elif self._state.trains and observation.now - self._in_vain_at < ASK_AGAIN_S:
@@ -132,11 +134,12 @@ class LlmPolicy:
         """Close the question. `gave_up`: no launch follows any more; by default where no config was written.
         `unanswered`: it may be put again; by default that about the results, which `harness narrate` puts.
 
-        What a repair that was not launched has changed is dropped: half a repair is none. A config that was
-        written and checked stands.
+        What a repair that was not launched has changed is dropped: half a repair is none. A config that the
+        model has written and had checked stands.
         """
         kind, draft, checked = consultation.kind, self._state.draft, self._state.checked
-        written = draft.settings is not None and checked is not None and checked.can_run
+        is_ready = checked is not None and checked.can_run and consultation.has_done(Check.kind)
+        written = draft.settings is not None and is_ready
         if kind == "config" and (gave_up is None or written):
             gave_up = not written
         gave_up = bool(gave_up)
@@ -205,9 +208,10 @@ class LlmPolicy:
     def _called(self, stop: str, calls: list[ToolCall], kind: str) -> Action:
         """The action that the first of these calls means. Raises CallError."""
         end = "wait" if kind == "alarm" else "finish"
-        action = action_in(stop, calls, TOOLS[kind], end, self._filled(), OFFERED)
+        offered = tools(kind, self._state)
+        action = action_in(stop, calls, offered, end, self._filled(), OFFERED)
         if isinstance(action, EditArguments):
-            action = action.as_edit(self._state.command)
+            action = action.resolved(self._state.command)
         made = self._state.llm.made
         if made and (made == MOST_CALLS_OF_A_REPLY or not isinstance(action, LOOKING)):
             raise CallError(
@@ -221,7 +225,7 @@ class LlmPolicy:
     def _looked(self, look: Consultation, stop: str, calls: list[ToolCall]) -> Action | None:
         """The remark or question of a look, if there is one; it has one call, and nothing else is done."""
         try:
-            action: Action | None = action_in(stop, calls, TOOLS["look"], "wait")
+            action: Action | None = action_in(stop, calls, tools("look", self._state), "wait")
         except CallError:
             action = None
         self._close(look, "the model has looked")
@@ -234,6 +238,11 @@ class LlmPolicy:
             "launch": launch.model_dump(include={"attempt", "session", "attempt_id"}),
             "finish": {"outcome": Outcome.FAILED},
         }
+
+    def _is_unchecked(self, consultation: Consultation) -> bool:
+        """True if the model is to see what the check says of a change that was just prepared or allowed."""
+        is_prepared = self._state.checked is None and not self._state.draft.is_empty
+        return is_prepared and consultation.kind in ("config", "check", "failure")
 
     def _refuse_unchecked(self) -> None:
         checked = self._state.checked

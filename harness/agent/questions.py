@@ -8,7 +8,18 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.actions import Action, Collect
+from harness import launching
+from harness.actions import (
+    TOOLS,
+    Action,
+    AskPerson,
+    Collect,
+    EditArguments,
+    EditConfig,
+    ListKeys,
+    PatchCode,
+    ReadConfig,
+)
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.llm_use import WORDS
 from harness.observation import Observation
@@ -60,6 +71,22 @@ def question(observation: Observation, fallback: Action) -> Question | None:
         why = f"no built-in repair for attempt {attempt.number}: {attempt.diagnosis.cause}"
         return Question("failure", f"failure:{attempt.number}", why)
     return None
+
+
+def tools(kind: str, state: ExperimentState) -> tuple[type[Action], ...]:
+    """What a question of this kind is sent in this run: the tools that it can use there, the same at every
+    time."""
+    plan = state.blueprint
+    useless: set[type[Action]] = set()
+    if not launching.has_config(plan):
+        useless |= {ReadConfig, ListKeys, EditConfig}
+    if plan.launch_command is None:
+        useless.add(EditArguments)
+    if not plan.patchable:
+        useless.add(PatchCode)
+    if state.options.answer_within_s == 0:
+        useless.add(AskPerson)
+    return tuple(tool for tool in TOOLS[kind] if tool not in useless)
 
 
 def _wants_words(state: ExperimentState) -> bool:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import templating
-from harness.actions import TOOLS, MetricsSummary
+from harness.actions import MetricsSummary
 from harness.agent import excerpts
 from harness.agent.look import look
+from harness.agent.questions import tools
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.experiment import Experiment
 from harness.guard.rules import MAX_ATTEMPTS
@@ -34,7 +35,7 @@ from harness.providers.conversation import (
 from harness.providers.cost import DEFAULT_LIMIT_CALLS
 from harness.repair import apply_changes
 from harness.results.narrative.evidence import Evidence
-from harness.results.narrative.sections import LONGEST_LISTING, listing
+from harness.results.narrative.listing import LONGEST_LISTING, listing
 from harness.state import AttemptState, ExperimentState, fold
 from harness.wording import duration
 
@@ -51,7 +52,7 @@ def request(experiment: Experiment, consultation: Consultation, evidence: Eviden
     most = DEFAULT_LIMIT_CALLS if state.options.max_calls is None else state.options.max_calls
     memory = exchanges(entries[start:], state.deadline_at, most)
     system = templating.render("prompts/system.md.j2", kind=kind)
-    return request_of(system, TOOLS[kind], opening, memory, BUDGET_CHARS >> consultation.shrunk)
+    return request_of(system, tools(kind, state), opening, memory, BUDGET_CHARS >> consultation.shrunk)
 
 
 def citable(result_dir: Path, entries: Sequence[Entry]) -> Evidence:
@@ -86,7 +87,7 @@ def _opening(
         limit=duration(plan.max_time_s),
         max_attempts=MAX_ATTEMPTS,
         protected=plan.protected_keys,
-        code_changes=plan.code_changes,
+        patchable=plan.patchable,
         blueprint=framed(blueprint, LONGEST_BLUEPRINT),
         attempts=[_attempt(attempt) for attempt in state.attempts],
         notes=notes[-10:],
@@ -157,11 +158,12 @@ def exchanges(
         )
         calls = [ToolCall(**call) for call in reply.calls]
         answers = [entry for entry in span if isinstance(entry.event, _ANSWERS)][: max(1, len(calls))]
+        beside = [entry for entry in span if entry not in answers]
         if not answers:
             found.append(exchange(reply.text, calls[0] if calls else None, None))
         for place, entry in enumerate(answers):
             troubles = 0 if isinstance(entry.event, events.ActionResult) else troubles + 1
-            words, happened = ("" if place else reply.text), (span if entry is answers[-1] else ())
+            words, happened = ("" if place else reply.text), (beside if entry is answers[-1] else ())
             left: dict[str, Any] = {
                 "calls_left": calls_left,
                 "refusals_left": max(0, MAX_TROUBLES - troubles),
@@ -183,10 +185,17 @@ def _answered(
 def _happened(event: Event) -> str:
     """Something that came beside the answer, in a line."""
     what = getattr(event, "event", event.kind.replace("_", " "))
-    return framed(f"{what}: {getattr(event, 'text', '')}", 1000)
+    text = _check(event) if isinstance(event, events.Checked) else getattr(event, "text", "")
+    return framed(f"{what}: {text}", 1000)
 
 
-_MEANWHILE = (events.AttemptEvent, events.PersonAnswered, events.PersonSaid)
+def _check(event: events.Checked) -> str:
+    problems = [f"problem: {text}" for text in event.problems]
+    notes = [f"note: {text}" for text in event.warnings]
+    return "\n".join(["can run" if event.can_run else "cannot run", *problems, *notes])
+
+
+_MEANWHILE = (events.AttemptEvent, events.PersonAnswered, events.PersonSaid, events.Checked)
 _LATER = (events.Approved, events.Denied, events.PersonAnswered)
 """What moves the end of the run's time; what was said of it before stays as it was said."""
 _ANSWERS = (events.ActionResult, events.Refused, CallRejected)
@@ -199,11 +208,7 @@ def _answer(event: Event) -> Answer:
     if isinstance(event, CallRejected):
         return Answer(event.why, is_error=True)
     if isinstance(event, events.Checked):
-        lines = ["can run" if event.can_run else "cannot run"]
-        lines += [f"problem: {text}" for text in event.problems] + [
-            f"note: {text}" for text in event.warnings
-        ]
-        return Answer("\n".join(lines), is_error=not event.can_run)
+        return Answer(_check(event), is_error=not event.can_run)
     if isinstance(event, events.Noted | events.SectionsWritten):
         left_out = ", ".join(getattr(event, "left_out", ()))
         return Answer(f"kept without {left_out}" if left_out else "kept")

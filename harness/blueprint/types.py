@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from harness.blueprint.names import is_condition
 from harness.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Blueprint:
     protected_keys: tuple[str, ...] = ()
     """Dotted config keys that no repair may change."""
     code_changes: tuple[str, ...] = ()
-    """Globs, relative to the codebase, of files that a repair may correct in a private copy."""
+    """Globs, relative to the codebase, of files that a model may correct in a private copy; conditions."""
     prepare_command: str | None = None
     evaluate_command: str | None = None
     """Shell text, run after the training from the author's own code; its metrics are the result."""
@@ -96,6 +97,12 @@ class Blueprint:
     def can_run(self) -> bool:
         """True when no problem is an error."""
         return not any(problem.severity == "error" for problem in self.problems)
+
+    @property
+    def patchable(self) -> str:
+        """Which files a model may correct, in words; "" for none."""
+        globs = (entry for entry in self.code_changes if not is_condition(entry))
+        return ", ".join("any source file" if glob == "**" else glob for glob in globs)
 
     def as_json(self) -> dict[str, Any]:
         """Everything understood as JSON values: absolute paths, seconds, null for NA; and `can_run`."""

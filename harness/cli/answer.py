@@ -37,7 +37,10 @@ def approve(
         fail("this is a question with yes or no: `harness approve` or `harness deny`")
     modified = None if modify is None else _modified(folder, question, modify)
     _answer(folder, question, choose or "yes", modified=modified)
-    typer.echo(f"approved{' as changed' if modified else ''}: {question.text}")
+    if modified is None:
+        typer.echo(f"approved: {question.text}")
+    else:
+        typer.echo(f"approved with this instead:\n{_instead(folder, question, modified)}")
 
 
 def deny(
@@ -116,12 +119,13 @@ def _modified(folder: Path, question: "OpenQuestion", file: Path) -> dict[str, A
     """What the file allows instead of what was asked about; a clear end where it does not fit."""
     from harness.actions import AskPerson
     from harness.config.edit import ConfigEditError, leaves
+    from harness.pending_changes import EDITS
 
     try:
         text = file.read_text(encoding="utf-8")
         if question.action == "patch_code":
             return _patch_to(folder, question, text)
-        if question.action not in ("edit_config", AskPerson.kind) or question.options:
+        if question.action not in (*EDITS, AskPerson.kind) or question.options:
             fail(f"{question.action} is allowed as it is, or not")
         values = leaves(text)
     except (OSError, UnicodeDecodeError, ConfigEditError) as error:
@@ -135,15 +139,35 @@ def _patch_to(folder: Path, question: "OpenQuestion", wanted: str) -> dict[str, 
     """The change of code that makes the file what the person wants it to be."""
     from harness import index
     from harness.actions import PatchCode
-    from harness.repair import patched_code
+    from harness.environment import secret_in
+    from harness.repair import apply_changes, patched_code
 
     path, state = str(question.args["path"]), index.load_state(folder)
-    copy = patched_code.find(state.experiment_id)
-    root = state.blueprint.codebase_dir if copy is None else copy.copy.codebase
+    made = apply_changes.prepared_patches(state)
+    root = patched_code.codebase(state.blueprint, state.experiment_id, made)
     old, new = patched_code.smallest_change((root / path).read_text(encoding="utf-8"), wanted)
+    if what := secret_in(new, folder):
+        fail(f"what you changed holds {what}, which code must not: read it from its variable instead")
     longest = PatchCode.LONGEST
     if not new and not old:
         fail(f"this is {path} as it is already: `harness deny` leaves it so")
     if max(len(old), len(new)) > longest:
         fail(f"more than {longest} characters of {path} would change: change the code in its folder instead")
     return {"old": old, "new": new}
+
+
+def _instead(folder: Path, question: "OpenQuestion", modified: Mapping[str, Any]) -> str:
+    """What is done in the place of what was asked about, as a diff or as keys with their values."""
+    from harness import index
+    from harness.agent import approval
+    from harness.config.values import as_text
+    from harness.repair import apply_changes, patched_code
+
+    if question.action != "patch_code":
+        values = modified.get("changes", modified)
+        return "\n".join(f"  {key}: {as_text(value)}" for key, value in values.items())
+    state = index.load_state(folder)
+    made = apply_changes.prepared_patches(state)
+    correction = (str(question.args["path"]), modified["old"], modified["new"])
+    diff = patched_code.preview(state.blueprint, state.experiment_id, made, *correction)
+    return approval.judged(diff, folder)

@@ -93,11 +93,11 @@ def _print_understood(plan: "Blueprint") -> None:
 
 def _granted(plan: "Blueprint") -> str:
     """What [exp_code_changes] comes to; "" for nothing."""
-    from harness.blueprint.names import NO_NETWORK, UNATTENDED
+    from harness.blueprint.names import NO_NETWORK, UNATTENDED, is_condition
 
     if not plan.code_changes:
         return ""
-    entries = ", ".join("any source file" if entry == "**" else entry for entry in plan.code_changes)
+    entries = ", ".join((plan.patchable, *filter(is_condition, plan.code_changes)))
     by = "without anybody being asked" if UNATTENDED in plan.code_changes else "when a person approves it"
     network = "no network" if NO_NETWORK in plan.code_changes else "the network"
     return (

@@ -187,14 +187,17 @@ def is_read_by_local(key: str) -> bool:
 
 
 def nearest_own_key(key: str) -> str | None:
-    """The key of the bundled trainer that an unknown one below `ajet.` most probably was meant to be."""
+    """The key of the bundled trainer that an unknown one below `ajet.` most probably was meant to be; None
+    where two are equally near."""
     by_name: dict[str, list[str]] = {}
     for known in own_keys():
         by_name.setdefault(known.rpartition(".")[2], []).append(known)
     close = difflib.get_close_matches(key.rpartition(".")[2], by_name, n=1, cutoff=0.6)
     if not close or not key.startswith("ajet."):
         return None
-    return max(by_name[close[0]], key=lambda known: difflib.SequenceMatcher(None, known, key).ratio())
+    near = {known: difflib.SequenceMatcher(None, known, key).ratio() for known in by_name[close[0]]}
+    nearest = [known for known, ratio in near.items() if ratio == max(near.values())]
+    return nearest[0] if len(nearest) == 1 else None
 
 
 def _own_meaning(key: str) -> Meaning:

@@ -117,5 +117,6 @@ def _refusal(differing: Collection[Path], why: str) -> str:
     shown = ", ".join(f"`{'.'.join(path)}`" for path in sorted(differing))
     return (
         f"{shown}: {why}. The effective batch belongs to what is studied; halve the batch per device, double "
-        "the accumulation steps, so that the product stays, or save memory by offloading or checkpointing"
+        "the accumulation steps, so that the product stays, save memory by offloading or checkpointing, or "
+        "put the change to a person with ask_person"
     )

@@ -23,8 +23,8 @@ from harness.guard.file_access import looks_private
 
 _A_PERSON_DECIDES = (
     "a repair may change how the training runs: memory, micro-batches, offloading, parallelism, ports, "
-    "time-outs, workers, logging, how often it saves. If only this change would help, say in a note what to "
-    "set, and finish: a person must decide"
+    "time-outs, workers, logging, how often it saves. If only this change would help, put it to a person "
+    "with ask_person"
 )
 _WITHOUT_AN_EDIT = (
     ". A tracker that cannot be reached is also quieted by a variable: WANDB_MODE=offline or "
@@ -116,7 +116,7 @@ def _refuse_change(
     None."""
     shown, (was, now) = ".".join(path), changed[path]
     if (name := keys.is_protected(path, protected)) is not None:
-        return f"`{shown}` is protected by the blueprint ({name}) and stays as it is"
+        return f"`{shown}` is protected by the blueprint ({name}): only a person may change it (ask_person)"
     if _fits_the_engine(path, was, now, tree) or _is_respelt(path, changed, is_ajet):
         return None
     found = keys.meaning(path, is_ajet)
@@ -128,7 +128,7 @@ def _refuse_change(
     if batches.is_judged(path, is_ajet):
         return _refuse_value(shown, now)
     if found.role == "path":
-        return f"`{shown}` concerns the {found.about}: only the author sets it, in the blueprint's config"
+        return f"`{shown}` concerns the {found.about}: only a person sets it; put it to one with ask_person"
     if found.role == "science":
         why = f"`{shown}` belongs to what is studied ({found.about}) and stays as the author wrote it"
         return f"{why}; {_A_PERSON_DECIDES}"
@@ -207,7 +207,7 @@ def _refuse_unknown(shown: str, now: Value | None) -> str | None:
         return None
     return (
         f"`{shown}` may stand for something that is studied{hint}; without it the training would silently "
-        "use a default. Say in a note what is misspelt, and finish: a person must decide"
+        "use a default. Put it to a person with ask_person"
     )
 
 

@@ -140,10 +140,11 @@ class ActionFailed(Event, kind="action_failed", needs="acting:{event.action}", c
 
 
 class ApprovalAsked(Event, kind="approval_asked", bars="acting calling", sets="asking"):
-    """A person is asked whether this may be done."""
+    """A person is asked whether this may be done; `shown`: what it would change, as a diff."""
 
     action: str
     args: Args
+    shown: str = ""
 
 
 class Approved(Event, kind="approved", needs="asking", clears="asking"):

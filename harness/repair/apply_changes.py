@@ -26,6 +26,8 @@ from harness.state import ExperimentState
 from monitors.files import AttemptFiles
 from monitors.processes import uptime
 
+UNDOABLE = (CommandError, ConfigEditError, ScaffoldError, installing.InstallError, patched_code.PatchError)
+"""What says why a preparing action cannot be carried out."""
 _NOTHING_CHANGES = "nothing would change: these values stand there already, or the keys do not exist"
 
 
@@ -71,6 +73,12 @@ def patches(experiment: Experiment) -> list[dict[str, str]]:
     return [patch for attempt in experiment.state.attempts for patch in attempt.draft.patches]
 
 
+def prepared_patches(state: ExperimentState) -> list[dict[str, str]]:
+    """The same, with those of the next launch."""
+    launched = [patch for attempt in state.attempts for patch in attempt.draft.patches]
+    return [*launched, *state.draft.patches]
+
+
 def launch_request(
     experiment: Experiment, action: actions.Launch, previous: AttemptFiles | None
 ) -> launching.LaunchRequest:
@@ -111,7 +119,7 @@ def request_of(
         code_diff=diff(command_before, state.command, "command") if draft.arguments else "",
         limits=state.limits,
     )
-    made = [*patches(experiment), *state.draft.patches]
+    made = prepared_patches(state)
     if not made:
         return plain
     if why := containment.refuse(state.options.sandbox):
@@ -134,8 +142,7 @@ def request_of(
 
 def codebase(experiment: Experiment) -> Path:
     """Where the training runs: the private copy where code was patched."""
-    code = patched_code.find(experiment.state.experiment_id) if patches(experiment) else None
-    return experiment.blueprint.codebase_dir if code is None else code.copy.codebase
+    return patched_code.codebase(experiment.blueprint, experiment.state.experiment_id, patches(experiment))
 
 
 def relocated(experiment: Experiment, command: str) -> str:
@@ -155,10 +162,7 @@ def prepare(
     """Carry out one preparing action."""
     try:
         done = _CARRY_OUT[type(action)](action, experiment)
-    except (
-        *(CommandError, ConfigEditError, ScaffoldError),
-        *(installing.InstallError, patched_code.PatchError),
-    ) as error:
+    except UNDOABLE as error:
         return ChangePrepared(action.kind, error=redact(str(error)))
     if done.error or not isinstance(action, actions.EditConfig | actions.SetEnvironment) or not action.remedy:
         return done
@@ -171,6 +175,27 @@ def prepare(
     return ChangePrepared(action.kind, error=f"the check refuses what it leads to: {'; '.join(refused)}")
 
 
+def preview(action: actions.Action, experiment: Experiment) -> str:
+    """What an action would change in code, config or command, as a diff; "" for what has none. Raises one of
+    `UNDOABLE`."""
+    if isinstance(action, actions.EditConfig):
+        return edited(action, experiment)[1]
+    if not isinstance(action, actions.PatchCode):
+        return ""
+    _refuse_secret(action.new, experiment)
+    state, correction = experiment.state, (action.path, action.old, action.new)
+    return patched_code.preview(
+        experiment.blueprint, state.experiment_id, prepared_patches(state), *correction
+    )
+
+
+def _refuse_secret(new: str, experiment: Experiment) -> None:
+    if what := environment.secret_in(new, experiment.dir):
+        raise patched_code.PatchError(
+            f"the new text holds {what}, which code must not: read it from its variable instead"
+        )
+
+
 def _render(action: actions.RenderConfig, experiment: Experiment) -> ChangePrepared:
     text = launching.base_config(experiment.blueprint, None, action.settings) or ""
     changes = [Change("config", key, None, value, action.why) for key, value in action.settings.items()]
@@ -179,7 +204,7 @@ def _render(action: actions.RenderConfig, experiment: Experiment) -> ChangePrepa
 
 def _edit(action: actions.EditConfig, experiment: Experiment) -> ChangePrepared:
     changes, shown = edited(action, experiment)
-    return ChangePrepared(action.kind, changes, shown, error="" if changes else _NOTHING_CHANGES)
+    return ChangePrepared(action.kind, changes, redact(shown), error="" if changes else _NOTHING_CHANGES)
 
 
 def edited(
@@ -208,7 +233,7 @@ def edited(
         *(("argument", key, given[key], value) for key, value in inside.items()),
     ]
     changes = tuple(Change(*each, action.why, action.remedy, allowed_by) for each in found)
-    return changes, redact(diff(before, after, "config.yaml") + diff(command, command_after, "command"))
+    return changes, diff(before, after, "config.yaml") + diff(command, command_after, "command")
 
 
 def _set_variable(action: actions.SetEnvironment, experiment: Experiment) -> ChangePrepared:
@@ -242,7 +267,8 @@ def _raise_limit(action: actions.RaiseLimit, _: Experiment) -> ChangePrepared:
 
 
 def _patch(action: actions.PatchCode, experiment: Experiment) -> ChangePrepared:
-    made = [*patches(experiment), *experiment.state.draft.patches]
+    _refuse_secret(action.new, experiment)
+    made = prepared_patches(experiment.state)
     correction = (action.path, action.old, action.new)
     shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, made, *correction)
     change = Change("code", action.path, action.old, action.new, action.why)
@@ -252,6 +278,7 @@ def _patch(action: actions.PatchCode, experiment: Experiment) -> ChangePrepared:
 _CARRY_OUT: dict[type[actions.Action], Callable[[Any, Experiment], ChangePrepared]] = {
     actions.RenderConfig: _render,
     actions.EditConfig: _edit,
+    actions.EditArguments: _edit,
     actions.SetEnvironment: _set_variable,
     actions.InstallPackage: _install,
     actions.FreeOwned: _free,

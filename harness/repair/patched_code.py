@@ -84,17 +84,7 @@ class PatchedCode:
         """With one more correction. Raises PatchError, also where a file that was valid Python would be so no
         longer. While it is made, the copy counts as incomplete."""
         file = self.copy.codebase / path
-        before = _source(file, path, self.copy)
-        breaks = "\r\n" if "\r\n" in before and "\r" not in old else "\n"
-        old_text, new_text = (text.replace("\n", breaks) for text in (old, new))
-        if (count := len(re.findall(f"(?={re.escape(old_text)})", before))) != 1:  # also where they overlap
-            raise PatchError(
-                f"the text stands {count} times in {path}, and has to stand there once, exactly as given "
-                "(spaces and line breaks count): read_file shows what does, give more of what stands around"
-            )
-        after = before.replace(old_text, new_text)
-        if path.endswith(".py") and not _python_error(before) and (error := _python_error(after)):
-            raise PatchError(f"{path} would be no valid Python any more ({error}); nothing was changed")
+        before, after = _corrected(self.copy.root, self.copy.codebase, path, old, new)
         self.refuse_original(plan, {file: after})
         _record_of(self.copy.root).unlink(missing_ok=True)
         write_atomically(file, after.encode(), mode=file.stat().st_mode & 0o777)
@@ -151,6 +141,18 @@ def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCod
     for correction in wanted:
         code = code.patched(plan, *correction)
     return code
+
+
+def codebase(plan: Blueprint, experiment_id: str, patches: Patches) -> Path:
+    """Where the code lies that has had these corrections."""
+    code = find(experiment_id) if patches else None
+    return plan.codebase_dir if code is None else code.copy.codebase
+
+
+def preview(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old: str, new: str) -> str:
+    """What the correction would change, as a diff, before anything is copied. Raises PatchError."""
+    root = codebase(plan, experiment_id, patches)
+    return diff(*_corrected(root, root, path, old, new), path)
 
 
 def patch(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old: str, new: str) -> str:
@@ -231,8 +233,24 @@ def _record_of(root: Path) -> Path:
     return root.with_name(f"{root.name}.json")
 
 
-def _source(file: Path, path: str, copy: CodeCopy) -> str:
-    parts, is_inside = Path(path).parts, file.resolve().is_relative_to(copy.root.resolve())
+def _corrected(root: Path, codebase: Path, path: str, old: str, new: str) -> tuple[str, str]:
+    """A file of the codebase, which is below `root`, before and after the correction."""
+    before = _source(codebase / path, path, root)
+    breaks = "\r\n" if "\r\n" in before and "\r" not in old else "\n"
+    old_text, new_text = (text.replace("\n", breaks) for text in (old, new))
+    if (count := len(re.findall(f"(?={re.escape(old_text)})", before))) != 1:  # also where they overlap
+        raise PatchError(
+            f"the text stands {count} times in {path}, and has to stand there once, exactly as given "
+            "(spaces and line breaks count): read_file shows what does, give more of what stands around"
+        )
+    after = before.replace(old_text, new_text)
+    if path.endswith(".py") and not _python_error(before) and (error := _python_error(after)):
+        raise PatchError(f"{path} would be no valid Python any more ({error}); nothing was changed")
+    return before, after
+
+
+def _source(file: Path, path: str, root: Path) -> str:
+    parts, is_inside = Path(path).parts, file.resolve().is_relative_to(root.resolve())
     if Path(path).is_absolute() or {"..", ".git"} & set(parts) or not is_inside or not file.is_file():
         raise PatchError(
             f"{path} is no source file of the codebase: name one by its path inside, such as src/train.py; "

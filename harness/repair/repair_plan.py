@@ -100,7 +100,7 @@ def actions_of(repair: Remedy, diagnosis: Diagnosis) -> list[actions.Action]:
     found: list[actions.Action] = []
     if name == OF_A_PERSON:
         question = f"{diagnosis.cause.rstrip('.')}. May it be changed?"
-        return [actions.AskPerson(question=question[:1000], changes=dict(repair.edits), remedy=name)]
+        return [actions.AskPerson(question=question[:1000], changes=dict(repair.edits), **reason)]
     edits = list(repair.edits.items())
     for start in range(0, max(len(edits), bool(repair.remove)), MOST_EDITS):
         remove = repair.remove if start == 0 else ()

@@ -18,7 +18,7 @@ from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import expected, key_effects
 from harness.results.comparing.provenances import differs
 from harness.results.comparing.recorded import Planned, gathered
-from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files, result_of, settled
+from harness.results.comparing.runs import ENDED_BY_ITSELF, RunFiles, read_files, results_of, settled
 from harness.results.comparing.types import (
     SIGN,
     Asked,
@@ -73,35 +73,38 @@ def _compared(
     asked: Asked | None,
     confounds: Sequence[str] = (),
 ) -> Comparison:
-    named = {spec.metric if (spec := one.story.state.blueprint.metrics) else "" for one in files}
-    if not study.metric and len(named) == 1:
-        study = replace(study, metric=named.pop())
+    known = [one for one in files if one.story.state.blueprint != NOT_PLANNED]
+    if not study.metric:
+        named = metrics.planned((one.story.state.blueprint for one in known), (one.record for one in known))
+        study = replace(study, metric=named)
     names = dict.fromkeys(name for one in files for name in metric_names(one.record))
     planned = metrics.full_name(study.metric, names)
     if asked is not None:
         given = {name: value for name, value in vars(asked).items() if value not in ("", None)}
         if metrics.full_name(asked.metric or study.metric, names) != planned:
-            study = replace(study, goal=None)  # which is the planned metric's
+            study = replace(study, goal=None, metric_why="")  # which are the planned metric's
         study = replace(study, **given)
     metric = metrics.full_name(study.metric, names)
     if not metric:
         ended = [one for one in files if one.outcome in ENDED_BY_ITSELF]
         ended = ended or [one for one in files if one.may_count]
         plan = ended[0].story.state.blueprint if ended else NOT_PLANNED
-        metric, goal = metrics.choose([one.record for one in ended], plan)
-        study = replace(study, goal=study.goal or goal)
+        if (led := metrics.choose([one.record for one in ended], plan)) is not None:
+            metric = led.name
+            study = replace(study, goal=study.goal or led.goal, metric_why=led.why)
     elif study.goal is None and files:
         study = replace(study, goal=goal_of(files[0].story.state.blueprint, metric))
     is_other = bool(metric) and metric != planned
     if is_other and planned:
         confounds = (*confounds, f"the metric that was planned is {planned}, and these numbers are {metric}")
-    results = [result_of(one, metric, study.not_run) for one in files]
+    results, measured_by = results_of(files, metric, study.not_run)
     found = compare_results(replace(study, metric=metric), results, confounds, differing)
     missing = (*found.missing, *left_out)
     if asked is not None:
         _refuse(results, files, metric, missing)
     study = replace(study, goal=found.study.goal)
-    return replace(found, study=study, missing=missing, chosen_afterwards=is_other)
+    found = replace(found, study=study, missing=missing, measured_by=measured_by)
+    return replace(found, chosen_afterwards=is_other)
 
 
 def _refuse(

@@ -17,11 +17,13 @@ from harness.config.edit import ConfigEditError, leaves
 from harness.config.values import as_text, changed
 from harness.pending_changes import ADDED, PUT_BACK, Change, PendingChanges, diff
 from harness.results.raw import text_file
+from harness.results.text import Diff
 from harness.results.types import AttemptRecord, attempt_folder
 from harness.state import AttemptState
 from harness.wording import listed, shortened
 
 NOT_SET = "(not set)"
+NO_DIFF = Diff("")
 _FILE_OF_DIFF = re.compile(r"^--- before/(.*)$", re.MULTILINE)
 _ATTEMPT_PATH = re.compile(r"attempts/\d{2,}")  # differs by nature, and is not counted
 _IN_CONFIG = ("config", "removed")
@@ -38,12 +40,13 @@ _MOST_IN_SENTENCE = 6
 @dataclass(frozen=True)
 class Deviation:
     """What an attempt runs with, and the one before did not. `confirmed`: whether its config.yaml holds it;
-    None where that is no question or cannot be looked up. Texts are made of `change` when they are shown: cut
-    ones cannot be redacted."""
+    None where that is no question or cannot be looked up; `diff`: a correction of code as a unified diff of
+    what was replaced. Other texts are made of `change` when they are shown: cut ones cannot be redacted."""
 
     attempt: int
     change: Change
     confirmed: bool | None = None
+    diff: Diff = NO_DIFF
 
     @property
     def before(self) -> str:
@@ -66,11 +69,9 @@ class Deviation:
         return "" if self.confirmed is not False else f"not so in attempts/{self.attempt:02d}/config.yaml"
 
     @property
-    def diff(self) -> str:
-        """A correction of code as a unified diff of what was replaced; "" for anything else."""
-        if self.change.kind != "code":
-            return ""
-        return diff(str(self.change.old), str(self.change.new), self.change.what)
+    def is_of_model(self) -> bool:
+        """True if its reason is in a model's words, which nothing has checked."""
+        return not self.change.remedy and self.change.kind != "secret"
 
     def explains(self, difference: Deviation) -> bool:
         """True if a difference between two attempts' configs is this deviation."""
@@ -125,13 +126,19 @@ def deviations(attempts: Iterable[AttemptState], records: Iterable[AttemptRecord
     """All deviations of all attempts, in their order, looked up in the attempts' configs."""
     configs = {record.number: flat(record.config_text) for record in records}
     return tuple(
-        Deviation(attempt.number, change, _confirmed(change, configs.get(attempt.number)))
+        Deviation(attempt.number, change, _confirmed(change, configs.get(attempt.number)), _corrected(change))
         for attempt in attempts
         for change in deviating(attempt.draft)
     )
 
 
-def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) -> Iterator[str]:
+def _corrected(change: Change) -> Diff:
+    if change.kind != "code":
+        return NO_DIFF
+    return Diff(diff(str(change.old), str(change.new), change.what))
+
+
+def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) -> Iterator[Diff]:
     """What these corrections of code changed, launch by launch: as the attempts' change.diff has it, with the
     lines around; where that does not hold what the journal has, what was replaced. Then what the training
     itself had made of its copy of the code."""
@@ -143,8 +150,11 @@ def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) ->
         pairs = list(zip(parts[1::2], parts[2::2], strict=True))
         whole = "".join(f"--- before/{name}{text}" for name, text in pairs if name in files)
         told = (line for one in made for line in str(one.change.new).splitlines())
-        yield whole if whole and all(line in whole for line in told) else "".join(one.diff for one in made)
-        yield from (f"--- before/{name}{text}" for name, text in pairs if name.startswith((PUT_BACK, ADDED)))
+        is_whole = whole and all(line in whole for line in told)
+        yield Diff(whole if is_whole else "".join(one.diff for one in made))
+        for name, text in pairs:
+            if name.startswith((PUT_BACK, ADDED)):
+                yield Diff(f"--- before/{name}{text}")
 
 
 def _confirmed(change: Change, config: Mapping[str, Any] | None) -> bool | None:

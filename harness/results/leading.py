@@ -25,12 +25,17 @@ _BESIDE = re.compile(r"^val/(?:unbiased_pass@|task_pass_rate@(?!1$))")  # the sa
 
 @dataclass(frozen=True)
 class Leading:
-    """The metric that leads. `goal`: the better direction, None where it is not known; `note`: how it came to
-    lead where the plan does not name it, and what is not known of it."""
+    """The metric that leads. `goal`: the better direction, None where it is not known; `why`: how it came to
+    lead where the plan does not name it."""
 
     name: str
     goal: Direction | None
-    note: str = ""
+    why: str = ""
+
+    @property
+    def note(self) -> str:
+        """The same, with what is not known of it."""
+        return "; ".join(filter(None, ("" if self.goal else NO_GOAL, self.why)))
 
 
 def leading_metric(plan: Blueprint, known: Iterable[str]) -> Leading | None:
@@ -42,13 +47,19 @@ def leading_metric(plan: Blueprint, known: Iterable[str]) -> Leading | None:
     if name is None:
         return None
     goal = spec.goal or names.direction(name)
-    notes = [] if goal else [NO_GOAL]
+    why = ""
     if spec.metric and not exact:
         hint = did_you_mean(spec.metric, every, "; did you mean {}?")
-        notes.append(f"[exp_metrics] names {spec.metric}, which no row has{hint}")
-    elif not exact and name != PASS_RATE and names.named(every, plan.purpose) is None:
-        notes.append(CHOSEN)
-    return Leading(name, goal, "; ".join(notes))
+        why = f"[exp_metrics] names {spec.metric}, which no row has{hint}"
+    elif name != PASS_RATE and not named_by(plan, every):
+        why = CHOSEN
+    return Leading(name, goal, why)
+
+
+def named_by(plan: Blueprint, known: Iterable[str]) -> str:
+    """The metric that the plan names, in `[exp_metrics]` or of the known ones in its purpose; "" for none."""
+    spec = plan.metrics or MetricSpec(())
+    return spec.metric or names.named(known, plan.purpose) or ""
 
 
 def goal_of(plan: Blueprint, metric: str) -> Direction | None:

@@ -100,7 +100,7 @@ def leading_of(record: Record, plan: Blueprint) -> Leading | None:
     if found is None or meant is None:
         return found
     lacks = f"the evaluation has no {meant}, which the purpose names"
-    return replace(found, note=found.note.replace(CHOSEN, lacks))
+    return replace(found, why=found.why.replace(CHOSEN, lacks))
 
 
 def measured_names(record: Record) -> list[str]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.redaction import NO_SECRETS, Secrets, redact
+from harness.redaction import NO_SECRETS, Secrets, redact, redact_diff
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MARKDOWN = re.compile(
@@ -28,8 +28,21 @@ _INLINE_CODE = re.compile(r"`([^`]*[^`\s][^`]*)`")
 
 def clean(text: str, known: Secrets = NO_SECRETS) -> str:
     """The text redacted, without control and direction-changing characters, and encodable as UTF-8."""
+    return redact(_printable(text), known)
+
+
+class Diff(str):
+    """A unified diff of code that a person judges: it is cleaned by `clean_diff`."""
+
+
+def clean_diff(diff: str, known: Secrets = NO_SECRETS) -> Diff:
+    """The same for a diff, of which every added line is shown whole (`redact_diff`)."""
+    return Diff(redact_diff(_printable(diff), known))
+
+
+def _printable(text: str) -> str:
     text = text.encode("utf-8", errors="replace").decode("utf-8")
-    return redact(CONTROL.sub("", text.replace("\r\n", "\n")), known)
+    return CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
 @lru_cache(maxsize=4096)
@@ -40,6 +53,8 @@ def one_line(text: str, known: Secrets = NO_SECRETS) -> str:
 
 def clean_tree(value: Any, known: Secrets) -> Any:
     """`clean` on every string and path in dicts, lists, tuples and frozen dataclasses."""
+    if isinstance(value, Diff):
+        return clean_diff(value, known)
     if isinstance(value, str) and not isinstance(value, Enum):
         return clean(value, known)
     if isinstance(value, Path):

@@ -19,7 +19,7 @@ from harness.results.facts import MAX_METRICS, evenly, listed_metrics
 from harness.results.result import Result
 from harness.results.run import EventNote, RunStory
 from harness.results.sources import SourceError, SourceReader
-from harness.results.text import CONTROL
+from harness.results.text import CONTROL, Diff
 from harness.results.types import (
     ONE_SEED,
     AttemptRecord,
@@ -118,7 +118,7 @@ class View:
     hidden_metrics: int
     methods: tuple[str, ...]
     deviations: tuple[Deviation, ...]
-    code_diffs: tuple[str, ...]
+    code_diffs: tuple[Diff, ...]
     settings: tuple[Deviation, ...]
     changes: tuple[Deviation, ...]
     unused: tuple[Deviation, ...]

@@ -58,10 +58,12 @@ class RunEnded(
 
 
 class MetricNamed(Event, kind="metric"):
-    """The metric that the runs are compared by, found in the first run that ended; which way is better."""
+    """The metric that the runs are compared by, found in the first run that ended; which way is better.
+    `why`: how it was chosen, where neither plan nor purpose names it."""
 
     metric: str
     goal: Goal | None = None
+    why: str = ""
 
 
 class RunMeasured(Event, kind="measured", needs="over:{event.run}"):

@@ -25,27 +25,28 @@ MOST_NAMED = 10
 class Measurement:
     """`metric`: "" where the run does not have it; `lacks`: why runs cannot be compared by it, "" where they
     can or this run cannot tell; `value`: at its end, None where there is none, it is no finite number, or
-    rows after it may be lost with the log."""
+    rows after it may be lost with the log; `why`: how the metric was chosen, where nobody named it."""
 
     metric: str = ""
     goal: Goal | None = None
     value: float | None = None
     lacks: str = ""
+    why: str = ""
 
     @classmethod
     def of(cls, result_dir: Path, run: SweepRun, state: SweepState) -> Measurement:
         """Read the run. Never fails for what its files hold."""
         files = read_files(PlannedRun(run.name, run.point, run.seed, result_dir))
         names = metric_names(files.record)
-        metric, goal = metrics.full_name(state.metric, names), state.goal
-        if not metric:
-            metric, chosen = metrics.choose([files.record], files.story.state.blueprint)
-            goal = goal or chosen
+        metric, goal, why = metrics.full_name(state.metric, names), state.goal, state.metric_why
+        led = None if metric else metrics.choose([files.record], files.story.state.blueprint)
+        if led is not None:
+            metric, goal, why = led.name, goal or led.goal, led.why
         last = end_of(files.record, metric) if metric else None
         if last is None:
             return cls(lacks=_lacking(run, files, metric, names))
         is_known = math.isfinite(last.value) and not files.record.may_go_on(last.sources)
-        return cls(metric, goal, last.value if is_known else None)
+        return cls(metric, goal, last.value if is_known else None, why=why)
 
 
 def _lacking(run: SweepRun, files: RunFiles, metric: str, names: list[str]) -> str:

@@ -16,6 +16,7 @@ from harness.actions import Action, WriteSections
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
 from harness.providers.model import Model
 from harness.results.narrative import sections
+from harness.results.narrative.listing import listing
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Comparison
@@ -58,7 +59,7 @@ class _Narrating:
             "prompts/sweep_results.md.j2",
             question=framed(self._comparison.study.question),
             metric=self._comparison.metric,
-            facts=framed(sections.listing(self._evidence)),
+            facts=framed(listing(self._evidence)),
             added=[framed(sections.worded(item, "en")) for item in (*due, *self._evidence.cautions)],
         )
 

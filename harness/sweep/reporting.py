@@ -86,6 +86,7 @@ def study(folder: Path, state: SweepState) -> Study:
     return Study(
         **{name: getattr(plan, name) for name in _OF_THE_PLAN},
         metric=state.metric,
+        metric_why=state.metric_why,
         goal=state.goal,
         runs=tuple(PlannedRun(run.name, run.point, run.seed, folder / run.name) for run in plan.runs),
         cost_units=float(plan.needs.gpus or 1),

@@ -104,7 +104,7 @@ class RunSupervisor:
         sweep, planned = self._sweep, self._sweep.state.runs[run].run
         found = await asyncio.to_thread(Measurement.of, sweep.folder.result_dir(run), planned, sweep.state)
         if found.metric and not sweep.state.has_metric:
-            sweep.record(MetricNamed(found.metric, found.goal))
+            sweep.record(MetricNamed(found.metric, found.goal, found.why))
         if found.lacks and not (sweep.state.has_metric or sweep.state.closing):
             sweep.record(Closing(found.lacks))
         if found.value is not None and not planned.is_canary:

@@ -55,7 +55,8 @@ class SweepState:
     """Everything known from the journal; the default value is a sweep that does not exist yet.
 
     `runs`: by name, in the order in which they are started, a canary first. `checked`: the rest may start.
-    `metric`, `goal`: what the runs are compared by, the plan's, else as the first run that ended named it;
+    `metric`, `goal`: what the runs are compared by, the plan's, else as the first run that ended named it,
+    with `metric_why` it was chosen where nobody did;
     `has_metric`: such a run has it. `closing`: why no run is started any more, "".
     """
 
@@ -66,6 +67,7 @@ class SweepState:
     runs: Mapping[str, RunState] = field(default_factory=dict)
     metric: str = ""
     goal: Goal | None = None
+    metric_why: str = ""
     has_metric: bool = False
     checked: bool = False
     closing: str = ""
@@ -159,7 +161,7 @@ FOLD: Fold[SweepState] = Fold(
         events.RunStarted: _started,
         events.RunEnded: _ended,
         events.MetricNamed: lambda state, event, _: replace(
-            state, metric=event.metric, goal=event.goal, has_metric=True
+            state, metric=event.metric, goal=event.goal, metric_why=event.why, has_metric=True
         ),
         events.RunMeasured: lambda state, event, _: _changed(state, event.run, value=event.value),
         events.RunLeftOut: lambda state, event, _: _changed(

@@ -42,7 +42,8 @@ class Model:
         if step == "check" and "person answered" not in seen.text:
             step = "wait"  # a word of the person ends a wait, too
         arguments = {"question": QUESTION, "changes": self._changes} if step == "ask_person" else {}
-        return call(step, **arguments, **({"why": "allowed"} if step == "launch" else {}))
+        why = {"launch": "allowed", "ask_person": "it diverged at once"}
+        return call(step, **arguments, **({"why": why[step]} if step in why else {}))
 
 
 def start(bench: Bench, server: ModelServer, *arguments: str) -> Life:
@@ -96,11 +97,66 @@ def test_a_person_allows_what_only_they_may(
     assert len(launched) == (1 if outcome == "failed" else 2)
     if command:
         assert sorted(launched[-1].command.split()) == sorted(command.split())
+        assert "a model's words: it diverged at once" in (bench.result_dir / "result.md").read_text()
+        changed = "a person changed for this run: --lr" in "".join(bench.flag["headline"])
+        assert changed, "what a person changed stands at the top"
     report = (bench.result_dir / "report.html").read_text()
     assert "a person was asked" in report and "then: no)" in report
     assert "answered by a person" in report and ("it is what we study" in report) == (outcome == "failed")
     assert ("it is what we study" in "".join(bench.flag["headline"])) == (outcome == "failed")
     assert "the same" in bench.harness("replay", str(bench.result_dir))
+
+
+BROKEN = """\
+import os
+import sys
+steps = 3
+for step in range(1, steps + 1):
+    pause = 1 / (step - 1)
+    print(f"step:{step} - loss:{1 / step}", flush=True)
+print("done")
+"""
+
+
+def test_a_correction_that_a_person_changed_is_what_runs_and_what_the_report_shows(bench: Bench) -> None:
+    """The model hides a command behind a telling name; the person sees all of it, and writes their own."""
+    bench.script("train.py", BROKEN)
+    bench.plan(
+        "python train.py", purpose="Does the loss fall?", more="\n## [exp_code_changes]\n- `train.py`\n"
+    )
+    hidden = 'token = "abcdef"; os.system("touch stolen"); pause = 0'
+    mine = BROKEN.replace("1 / (step - 1)", "1 / max(step - 1, 1)")
+    (bench.folder / "mine.py").write_text(mine)
+
+    def model(seen: Seen) -> Step:
+        done = [each.name for each in seen.calls]
+        if "The experiment is over" in seen.text:
+            return call("finish", reason="all said")
+        if not done:
+            patch = {"path": "train.py", "old": "pause = 1 / (step - 1)", "new": hidden}
+            return call("patch_code", **patch, why="it divides by zero")
+        return call("launch", why="corrected")
+
+    with ModelServer(model) as server:
+        life = start(bench, server)
+        path = bench.result_dir / "journal.jsonl"
+        until(lambda: path.exists() and '"approval_asked"' in path.read_text(), "the question")
+        asks = bench.harness("show", str(bench.result_dir))
+        approved = bench.harness("approve", str(bench.result_dir), "--modify", str(bench.folder / "mine.py"))
+        life.end(90.0)
+    assert "in the model's words: it divides by zero" in asks and f"+    {hidden}\n" in asks
+    assert "--- before/train.py\n+++ after/train.py\n@@ -2,6 +2,6 @@\n import sys\n" in asks, "lines around"
+    added = "+    pause = 1 / max(step - 1, 1)\n"
+    assert added in approved and "stolen" not in approved
+    assert bench.flag["outcome"] == "succeeded_with_changed_code" and "done" in bench.log(2)
+    assert not list(bench.folder.rglob("stolen"))
+    report = (bench.result_dir / "result.md").read_text()
+    assert added in report and "A person changed this correction" in report and "stolen" not in report
+    assert added in (bench.attempt(1) / "change.diff").read_text()
+    assert "a person changed for this run: train.py corrected" in "".join(bench.flag["headline"])
+    assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
+    (bench.attempt(1) / "change.diff").write_text("--- before/train.py\n+++ after/train.py\n")
+    assert "change.diff" in bench.harness("verify", str(bench.result_dir), status=1)
 
 
 @pytest.mark.parametrize("answer", ["approve", "", "deny"])

@@ -86,6 +86,15 @@ def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert not any(secret in title + body for secret in secrets.split(", "))
 
 
+def test_the_diff_of_a_question_is_told_whole_or_said_to_be_cut(tmp_path: Path) -> None:
+    added = '+token = "abcdefgh"; os.system("steal")'
+    asks = ApprovalAsked("patch_code", {"why": "a typo"}, f"--- before/t.py\n+++ after/t.py\n{added}")
+    ((_, _, body, _),) = told(tmp_path, RUN, asks)
+    assert added in body and "the model's words: a typo" in body
+    ((_, _, body, _),) = told(tmp_path, RUN, ApprovalAsked("patch_code", {"why": "w"}, "+x\n" * 2000))
+    assert body.index("harness approve") < body.index("+x") and "cut here: `harness show`" in body
+
+
 def test_a_message_that_cannot_be_made_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

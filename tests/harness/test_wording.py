@@ -51,3 +51,15 @@ def test_a_shown_number_can_be_pasted_into_a_config(value: float, unit: str) -> 
     text = wording.number_text(value, unit)
     near = pytest.approx(value, rel=1e-3, abs=0.5 if unit == "count" else 1e-3)
     assert text.isascii() and float(text) == near
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("train.csv", "; did you mean train_2023.csv or train_2024.csv?"),
+        ("train_203.csv", "; did you mean train_2023.csv?"),
+        ("zebra", ""),
+    ],
+)
+def test_of_two_names_that_are_equally_near_both_are_said(word: str, said: str) -> None:
+    assert wording.did_you_mean(word, ["train_2023.csv", "train_2024.csv", "loader.py"]) == said

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from harness.blueprint.types import Blueprint
-from harness.results.comparing.types import Goal
-from harness.results.leading import goal_of, leading_metric
+from harness.results.leading import Leading, goal_of, leading_metric, named_by
 from harness.results.result import RATES, measured_names, metric_names, points_of
 from harness.results.types import Record
 from harness.wording import did_you_mean, listed
@@ -38,17 +37,26 @@ def common(records: Sequence[Record]) -> list[str]:
     return [name for name in names[0] if all(name in others for others in names)] if names else []
 
 
-def choose(records: Sequence[Record], plan: Blueprint) -> tuple[str, Goal | None]:
-    """The metric to compare runs by where none was named, and which way is better: of those that all have the
-    plan's leading one, else the only one that changes in all; "" where that leaves none or several."""
+def planned(plans: Iterable[Blueprint], records: Iterable[Record]) -> str:
+    """The metric that the plans of all these runs name; "" where they name none, or several."""
+    known = list(dict.fromkeys(name for record in records for name in measured_names(record)))
+    named = {named_by(plan, known) for plan in plans}
+    return named.pop() if len(named) == 1 else ""
+
+
+def choose(records: Sequence[Record], plan: Blueprint) -> Leading | None:
+    """The metric to compare runs by where none was named: of those that all have the plan's leading one, else
+    the only one that changes in all; None where that leaves none or several."""
     named = [measured_names(record) for record in records]
     shared = [name for name in named[0] if all(name in others for others in named)] if named else []
     shared = shared or common(records)
     found = leading_metric(plan, shared)
     if found is not None:
-        return found.name, found.goal
+        return found
     changing = [name for name in shared if all(_changes(record, name) for record in records)]
-    return (changing[0], goal_of(plan, changing[0])) if len(changing) == 1 else ("", None)
+    if len(changing) != 1:
+        return None
+    return Leading(changing[0], goal_of(plan, changing[0]), "chosen as the only one that changes in all runs")
 
 
 def suggestion(metric: str, shared: Sequence[str]) -> str:

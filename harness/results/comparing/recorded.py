@@ -60,8 +60,8 @@ def gathered(
         for one, point, number in zip(files, points, seeds, strict=True)
     ]
     names = list(dict.fromkeys(point.name for point in points))
-    goals = {(plan.metric, plan.goal) for plan in plans.values()}
-    metric, goal = next(iter(goals)) if len(goals) == 1 else ("", None)
+    goals = {(plan.metric, plan.goal, plan.metric_why) for plan in plans.values()}
+    metric, goal, why = next(iter(goals)) if len(goals) == 1 else ("", None, "")
     study = Study(
         name=" v ".join(names[:3]) + (" …" if len(names) > 3 else ""),
         question="",
@@ -69,6 +69,7 @@ def gathered(
         points=tuple({point.name: point for point in points}.values()),
         runs=tuple(one.run for one in files),
         metric=metric,
+        metric_why=why,
         goal=goal,
         seed_key=seed,
     )

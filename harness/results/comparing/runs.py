@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from harness import journal
 from harness.results import deviations
 from harness.results.collect import collect
-from harness.results.comparing.types import Curve, PlannedRun, RunResult
+from harness.results.comparing.types import Curve, MeasuredBy, PlannedRun, RunResult
 from harness.results.raw import json_file, number_in
 from harness.results.result import end_of, points_of
 from harness.results.run import RunStory
@@ -23,6 +23,7 @@ from monitors.metrics.axis import whole
 
 NEVER_STARTED, UNFINISHED = "never started", "unfinished"
 ENDED_BY_ITSELF = ("succeeded", "succeeded_with_changed_code")
+BY_TRAINING = "measured by its training, the others by the evaluation after it"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,27 @@ def read_files(run: PlannedRun) -> RunFiles:
     return RunFiles(run, outcome, str(flag.get("reason", "")), record, RunStory.of(entries))
 
 
+def results_of(
+    files: Sequence[RunFiles], metric: str, never: Mapping[str, str]
+) -> tuple[list[RunResult], MeasuredBy]:
+    """What the runs came to, measured alike in all. Where only some were evaluated after the training, the
+    others are left out, unless that leaves fewer points than what the trainings themselves measured."""
+    results = [result_of(one, metric, never) for one in files]
+    if len({one.evaluated for one in results if one.value is not None}) < 2:
+        return results, ""
+    alone = [replace(one, record=replace(one.record, evaluated={})) for one in files]
+    trained = [result_of(one, metric, never) for one in alone]
+    evaluated = [
+        one if one.evaluated or one.value is None else replace(one, value=None, why_not=BY_TRAINING)
+        for one in results
+    ]
+    trained_points, evaluated_points = (
+        {one.run.point for one in found if one.value is not None} for found in (trained, evaluated)
+    )
+    is_by_training = len(trained_points) > len(evaluated_points)
+    return (trained, "training") if is_by_training else (evaluated, "evaluation")
+
+
 def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = None) -> RunResult:
     """What a run came to; `settled` has the last word. `never`: run to the reason why it was not started, or
     not carried to an end."""
@@ -77,6 +99,7 @@ def result_of(files: RunFiles, metric: str, never: Mapping[str, str] | None = No
         deviations=tuple(
             f"attempt {number}: {deviations.sentence(each)}" for number, each in changed.items()
         ),
+        by_person=tuple(change.text for each in changed.values() for change in each if change.allowed_by),
         code_changed=any(change.kind == "code" for each in changed.values() for change in each),
         evaluated=metric in record.evaluated,
     )

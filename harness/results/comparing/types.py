@@ -20,6 +20,7 @@ from harness.results.types import Source, TaskResult
 Goal = Literal["max", "min"]
 SIGN: Mapping[Goal | None, int] = {"max": 1, "min": -1, None: 0}
 """What a difference is multiplied with so that more is better; 0 where nobody knows which way that is."""
+MeasuredBy = Literal["", "training", "evaluation"]
 Finding = Literal["higher", "lower", "no detectable difference", "confounded", "not tested"]
 
 
@@ -83,7 +84,8 @@ class Expectation:
 class Study:
     """Everything that was decided before the numbers were known.
 
-    `metric`: as in metrics.jsonl, with `val/` for validations; "" lets the comparison choose one, and say so.
+    `metric`: as in metrics.jsonl, with `val/` for validations; "" lets the comparison choose one, and say so;
+    `metric_why`: how it was chosen, where no plan names it.
     `goal`: which way is better, None where nobody said so and the metric's name does not: then no point is.
     `design`: "grid", "one-at-a-time", "random", or "given" for runs that were not planned together.
     `cost_units`: what an hour of one run costs, in `cost_unit`s (GPUs, else 1 run). `not_run`: why a run was
@@ -96,6 +98,7 @@ class Study:
     points: tuple[Point, ...]
     runs: tuple[PlannedRun, ...]
     metric: str = ""
+    metric_why: str = ""
     goal: Goal | None = None
     design: str = "given"
     threshold: float | None = None
@@ -144,8 +147,9 @@ class Curve:
 class RunResult:
     """One run as its folder records it. `value`: the metric at its end, None with the reason in `why_not`
     when the run does not count; `tasks`: of the last validation; `area`: mean height of the curve;
-    `deviations`: what repairs changed, in words; `code_changed`: a model changed its code; `evaluated`: the
-    value is that of the evaluation after the training."""
+    `deviations`: what repairs changed, in words; `by_person`: what of it a person decided for this run;
+    `code_changed`: a model changed its code; `evaluated`: the value is that of the evaluation after the
+    training."""
 
     run: PlannedRun
     outcome: str
@@ -161,6 +165,7 @@ class RunResult:
     area: float | None = None
     steps_to_threshold: float | None = None
     deviations: tuple[str, ...] = ()
+    by_person: tuple[str, ...] = ()
     code_changed: bool = False
     evaluated: bool = False
 
@@ -293,7 +298,8 @@ class Comparison:
     `best`: the point with the best mean, None where no goal is known or means are confounded. `missing`: runs
     that do not count, each with the reason, in words.
     `confounds`: what differs between the points beside the keys. `chosen_afterwards`: the metric was not
-    named before the runs. `interactions`: of every two keys for which one could be tested.
+    named before the runs. `measured_by`: what measured the values, where only some runs were evaluated after
+    the training. `interactions`: of every two keys for which one could be tested.
     """
 
     study: Study
@@ -307,6 +313,7 @@ class Comparison:
     missing: tuple[str, ...] = ()
     confounds: tuple[str, ...] = ()
     chosen_afterwards: bool = False
+    measured_by: MeasuredBy = ""
     interactions: tuple[Interaction, ...] = ()
 
     @property

@@ -17,14 +17,12 @@ from typing import Any
 from harness import templating
 from harness.redaction import NO_SECRETS, Secrets, redact
 from harness.results import text
-from harness.results.narrative.evidence import Citable, CitationError, Evidence, Sentence, lookup
+from harness.results.narrative.evidence import CitationError, Evidence, Sentence, lookup
 from harness.results.narrative.findings import SECTIONS, Language, Section
 
 MAX_REFUSALS = 2
 """How often a section is sent back; after that its findings stand alone."""
 REFUSED = "this section cannot be published"
-LONGEST_LISTING = 16_000
-_ROOMS = ("key", "evaluation", "contrast", "point", "run", "level", "attempt", "val", "metric")
 _MOST_NAMED = 8
 _CITATION = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _ADDRESS = re.compile(r"(\S*(?:://|www\.|@)\S*)")
@@ -97,31 +95,6 @@ class Narrative:
     def as_json(self) -> dict[str, Any]:
         """What result.json and sweep.json keep: the words as they are shown."""
         return {"sections": [section.as_json() for section in self.sections], "added": self.added}
-
-
-def listing(evidence: Evidence) -> str:
-    """What a model is shown of the evidence: one line per id, the most important first, bounded."""
-    lines, room = lines_of(evidence), LONGEST_LISTING
-    for number, line in enumerate(lines):
-        room -= len(line) + 1
-        if room < 0:
-            return "\n".join([*lines[:number], f"and {len(lines) - number} more"])
-    return "\n".join(lines)
-
-
-def lines_of(evidence: Evidence, query: str = "") -> list[str]:
-    """A line for each thing that can be cited and has all the words of the query in its id or label, with
-    interval and n; the most important first."""
-    words = query.lower().split()
-    items = sorted(evidence.citable.values(), key=lambda item: _ROOMS.index(item.id.partition("/")[0]))
-    chosen = (item for item in items if all(word in f"{item.id} {item.label}".lower() for word in words))
-    return [_listed(item) for item in chosen]
-
-
-def _listed(item: Citable) -> str:
-    speaks = item.id.startswith(("val/", "metric/"))  # the id of these says what they are
-    label = f"  ({item.label})" if item.label and not speaks else ""
-    return f"{item.id} = {item.shown}{f', n {item.n}' if item.n is not None else ''}{label}"
 
 
 # --- before it is published ---------------------------------------------------------------------------------

@@ -63,7 +63,9 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
         "about": about,
         "headline": tuple(filter(None, (said.verdict, *said.found, said.best, said.counts, *titles))),
         "metric": comparison.metric,
-        "better": wording.BETTER[comparison.study.goal],
+        "better": "; ".join(
+            filter(None, (wording.BETTER[comparison.study.goal], comparison.study.metric_why))
+        ),
         "tone": "good" if is_good else "" if any(point.value for point in comparison.points) else "bad",
         "cautions": warned,
         "span": "" if about.started is None else f"{time_text(about.started)}{took}",
@@ -136,6 +138,7 @@ def _point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
     study, best = comparison.study, wording.best_points(comparison)
     sign, best_mark = SIGN[study.goal] or 1, "lowest mean" if study.goal == "min" else "highest mean"
     labels, shorts = wording.point_labels(comparison), wording.short_names(comparison)
+    changed = {run.run.point for run in comparison.runs if run.by_person and run.value is not None}
     rows = []
     for point in sorted(
         comparison.points, key=lambda one: (one.value is None, -sign * one.value.mean if one.value else 0.0)
@@ -148,6 +151,7 @@ def _point_rows(comparison: Comparison, digits: Digits) -> tuple[Row, ...]:
             best_mark: name in best,
             "single seed": point.is_single_seed,
             "no run counts": value is None,
+            "changed by a person": name in changed,
         }
         rows.append(
             {

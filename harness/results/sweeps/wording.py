@@ -18,6 +18,7 @@ from harness.config.values import Scalar, as_text
 from harness.results import stats
 from harness.results.comparing import metrics
 from harness.results.comparing.contrasts import WHOLE
+from harness.results.comparing.runs import BY_TRAINING
 from harness.results.comparing.types import SIGN, Comparison, Estimate, Goal
 from harness.templating import render_lines
 from harness.wording import DASH, count_text, listed, point_label, short_labels, shortened
@@ -177,13 +178,14 @@ def findings(comparison: Comparison) -> Findings:
         edges=edges(comparison),
         worth=worth(comparison),
         among=sum(point.value is not None for point in comparison.points),
+        by_training=[run.run.name for run in comparison.runs if run.why_not == BY_TRAINING],
         equal=[shorts[name] for name in best_points(comparison)],
         is_tested=is_tested(comparison),
         digits=Digits.of(comparison),
         largest=lambda contrasts: max(contrasts, key=lambda contrast: abs(contrast.difference)),
     )
     (verdict,), (counts,) = said["verdict"], said["counts"]
-    verdict = " ".join([*said["code"], verdict])
+    verdict = " ".join([*said["first"], verdict])
     return Findings(verdict, said["found"], " ".join(said["best"]), counts)
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness import journal
-from harness.actions import Action, Stop
+from harness.actions import Action, EditArguments, Stop
 from harness.agent import approval
 from harness.agent.approval import Answer
 from harness.experiment import Experiment
 from harness.journal.events import Intent, Noted
+from harness.options import RunOptions
 from tests.harness.agent.world import World, new_experiment
+from tests.harness.runs import state_with
 
 STOP = Stop(why="fatal_error", detail="it hangs")
 
@@ -75,3 +77,16 @@ async def test_a_question_that_is_over_is_no_denial(tmp_path: Path) -> None:
     assert refusal is not None and "there was no answer" in refusal
     assert not experiment.state.denied
     experiment.close()
+
+
+def test_no_words_of_a_question_hide_its_diff_from_a_terminal() -> None:
+    asked = approval.OpenQuestion(7, "patch_code", {"why": "a typo\x1b[8m\x9b8m"}, shown="+steal()\n")
+    assert asked.text == "patch_code, for this reason, in the model's words: a typo8m\n+steal()"
+
+
+@pytest.mark.parametrize(("approve", "is_needed"), [(("edit_config",), True), (("launch",), False)])
+def test_whoever_wants_to_be_asked_about_edits_is_asked_about_those_of_the_command(
+    approve: tuple[str, ...], is_needed: bool
+) -> None:
+    edit = EditArguments(changes={"--workers": 2}, why="few")
+    assert approval.is_needed(edit, state_with(options=RunOptions(approve=approve))) is is_needed

@@ -8,7 +8,7 @@ from harness.actions import Action, Compare, Facts
 from harness.agent.look import look
 from harness.agent.view import citable
 from harness.experiment import Experiment
-from harness.results.narrative.sections import listing
+from harness.results.narrative.listing import listing
 from tests.harness.results.journals import collected_run
 
 
@@ -27,7 +27,9 @@ def test_facts_are_found_by_words_and_have_intervals_and_n(experiment: Experimen
     assert all("pass_rate@1" in line for line in found)
     measured = [line for line in found if line.startswith("val/")]
     assert measured[-1] == "val/12/task_pass_rate@1 = 0.875 [0.821, 0.929], n 24"
-    assert measured[0] in listing(citable(experiment.dir, experiment.journal.entries))
+    whole = listing(citable(experiment.dir, experiment.journal.entries))
+    lines = [line for line in whole.split("\n") if line.startswith("val/STEP/task_pass_rate@1: 0 = ")]
+    assert len(lines) == 1 and lines[0].endswith("; 12 = 0.875 [0.821, 0.929], n 24")
     assert "no fact has all of 'zebra'" in shown(Facts(query="zebra"), experiment)
 
 

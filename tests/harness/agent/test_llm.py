@@ -206,11 +206,12 @@ async def test_each_kind_of_question_has_its_tools_in_the_same_bytes_whatever_th
     assert "write_sections" not in of_failure and "patch_code" not in of_results
 
 
-async def test_what_was_edited_after_a_check_is_not_launched_unchecked(tmp_path: Path) -> None:
-    answers: list[Answer] = [EDIT, ("launch", {"why": "w"}), ("check", {}), ("launch", {"why": "now"}), END]
-    _, _, model = await run(tmp_path, [BUG, done()], answers)
+async def test_an_edit_is_checked_without_a_call_and_can_be_launched_at_once(tmp_path: Path) -> None:
+    answers: list[Answer] = [EDIT, ("launch", {"why": "now"}), END]
+    _, executor, model = await run(tmp_path, [BUG, done()], answers)
+    assert executor.experiment.state.llm.calls == 3
     assert kinds(tmp_path).count("launch") == 2
-    assert "Call check first" in str(model.requests[2].turns[-1])
+    assert "Meanwhile: checked: can run" in str(model.requests[1].turns[-1])
 
 
 GIVING_UP: dict[str, list[Answer]] = {

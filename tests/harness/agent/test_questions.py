@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.actions import Action, Check, Collect, Report, Wait
-from harness.agent.questions import moved_on, question
+from harness.actions import TOOLS, Action, Check, Collect, Report, Wait
+from harness.agent.questions import moved_on, question, tools
 from harness.llm_use import WORDS, LlmUse
 from harness.observation import Observation, Progress
 from harness.options import RunOptions
@@ -49,6 +49,31 @@ def topic(observation: Observation, fallback: Action) -> str | None:
 
 REPORTED: dict[str, Any] = {"collected": {"outcome": "succeeded", "reason": ""}, "reported": {}}
 NO_CONFIG = planned({"yaml_path": None, "launch_command": None})
+PATCHABLE = {"code_changes": ("train.py", "without asking")}
+UNASKED = RunOptions("llm", answer_within_s=0.0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "options", "missing"),
+    [
+        (
+            {"launch_command": "python t.py"},
+            UNASKED,
+            "list_keys read_config edit_config patch_code ask_person",
+        ),
+        ({"launch_command": "python t.py", **PATCHABLE}, RunOptions(), "list_keys read_config edit_config"),
+        ({"launch_command": None, **PATCHABLE}, RunOptions(), "edit_arguments"),
+        ({"launch_command": "t --conf c.yaml", "yaml_path": "c.yaml", **PATCHABLE}, RunOptions(), ""),
+    ],
+)
+def test_a_question_is_sent_the_tools_that_it_can_use_in_this_run(
+    plan: dict[str, Any], options: RunOptions, missing: str
+) -> None:
+    state = state_with(plan={"yaml_path": None, **plan}, options=options)
+    sent = {tool.kind for tool in tools("failure", state)}
+    assert {tool.kind for tool in TOOLS["failure"]} - sent == {*missing.split()}
+
+
 QUIET: dict[str, tuple[Observation, Action]] = {
     "before anything": (seen(prepared=False), Check()),
     "a healthy training": (seen(RUNNING), Wait()),

@@ -124,7 +124,7 @@ def test_trackers_may_only_be_made_quiet() -> None:
 def test_a_word_that_nobody_listed_is_left_to_a_person(below: str, key: str) -> None:
     text = AJET + "trinity: {mode: both}\n" if below else "timeout: 1\n"
     refusal = str(refuse_edit(text, {f"{below}{key}": 2}, (), ()))
-    assert "not known to be about how the training runs" in refusal and "say in a note what to set" in refusal
+    assert "not known to be about how the training runs" in refusal and "ask_person" in refusal
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), ".inf", "nan", "-Infinity"])

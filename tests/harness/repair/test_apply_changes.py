@@ -12,12 +12,22 @@ from typing import Any
 import pytest
 
 from harness import actions, launching
-from harness.actions import Action, EditConfig, Launch, PatchCode, RenderConfig, SetEnvironment, arguments
+from harness.actions import (
+    Action,
+    EditArguments,
+    EditConfig,
+    Launch,
+    PatchCode,
+    RenderConfig,
+    SetEnvironment,
+    arguments,
+)
 from harness.agent.executor import Executor
 from harness.experiment import Experiment
 from harness.journal.events import ChangePrepared, Checked
 from harness.pending_changes import Change, PendingChanges
 from harness.repair import apply_changes
+from harness.repair.patched_code import PatchError
 from monitors.launch import LaunchSpec
 from monitors.processes import uptime
 from tests.harness.agent.world import World, new_experiment
@@ -168,6 +178,24 @@ def test_the_check_sees_variables_and_config_of_the_draft(experiment: Experiment
     assert apply_changes.check(experiment, given).warnings == ()
     moved = replace(given, config={"train_file": "/nowhere/rows.jsonl"})
     assert "/nowhere/rows.jsonl" in str(apply_changes.check(experiment, moved).warnings)
+
+
+def test_a_patch_that_holds_a_known_secret_is_refused_by_the_name_of_its_variable(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "zebra-crossing-77")
+    leaking = PatchCode(path="train.py", old="batch / 0", new="send('zebra-crossing-77')", why="typo")
+    with pytest.raises(PatchError, match="the value of MY_API_KEY, which code must not"):
+        apply_changes.preview(leaking, experiment)
+    found = prepared(leaking, experiment)
+    assert "MY_API_KEY" in found.error and "zebra" not in found.error and not found.changes
+
+
+async def test_an_edit_of_the_command_is_recorded_by_its_own_name(tmp_path: Path, codebase: Path) -> None:
+    experiment = created(tmp_path / "result", codebase, launch_command="python train.py --workers 8")
+    edit = EditArguments(changes={"--workers": 2}, why="few").resolved(experiment.state.command)
+    assert prepared(edit, experiment).action == "edit_arguments"
+    assert experiment.state.command == "python train.py --workers 2"
 
 
 async def test_patched_code_is_what_the_next_launches_run(

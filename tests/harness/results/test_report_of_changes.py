@@ -23,7 +23,8 @@ def test_a_reader_sees_at_the_top_that_the_run_deviates(repaired: Path) -> None:
     shown = (repaired / "result.md").read_text()
     top, _, rest = shown.partition("## What was asked")
     assert "deviates from its blueprint in ajet.rollout.n" in top
-    assert "| 2 | `ajet.rollout.n_vllm_engine` | `4` | `2` | two engines fit into the memory |" in top
+    why = "a model's words: two engines fit into the memory"
+    assert f"| 2 | `ajet.rollout.n_vllm_engine` | `4` | `2` | {why} |" in top
     assert "| 2 | `PYTORCH_CUDA_ALLOC_CONF` (environment variable) | `(not set)` |" in top
     assert "None but those named at the top." in rest and "model_path" not in top
     page = (repaired / "report.html").read_text()
@@ -87,7 +88,7 @@ def test_the_story_tells_notes_and_refusals_in_their_place(repaired: Path) -> No
     ]
     places = [first.index(part) for part in order]
     assert places == sorted(places)
-    assert "`4` → `2`, because: two engines fit" in second
+    assert "`4` → `2`, because (a model's words): two engines fit" in second
     assert "from its checkpoint step_000020, with ajet.rollout.port 8000 → 8101, serve.py corrected" in second
     assert "  -port = 8000\n  +port = config.port\n  ```" in third
 

@@ -17,7 +17,7 @@ from harness.sweep.events import RunLeftOut
 from harness.sweep.folder import SweepFolder
 from harness.sweep.state import load_state
 from tests.harness.results.comparing.made import METRIC
-from tests.harness.results.comparing.result_folders import foreign, trained
+from tests.harness.results.comparing.result_folders import evaluated, foreign, trained
 from tests.harness.sweep.plans import begun, grid
 
 KL = "ajet.kl_loss_coef"
@@ -277,3 +277,55 @@ def test_what_a_plan_calls_its_seed_is_one(tmp_path: Path) -> None:
     part = replace(plan, seed_key="ajet.lr", runs=plan.runs[:1])
     study = gathered([folder, trained(tmp_path / "alone", seed=1, lr=1)], lambda _: part)[0]
     assert (study.keys, study.seed_key) == ((), "ajet.lr")
+
+
+ROWS = [(step, {"val/acc": 0.5 + step / 100, "val/f1": 0.3, "train_loss": 1 / step}) for step in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("purpose", "metric", "why"),
+    [
+        ("Does lr change val/f1?", "val/f1", ""),
+        ("Is the training loss lower?", "train_loss", ""),
+        ("What does lr do?", "val/acc", "chosen by its name: the purpose names no metric"),
+    ],
+)
+def test_runs_are_compared_by_the_metric_that_their_purpose_names(
+    tmp_path: Path, purpose: str, metric: str, why: str
+) -> None:
+    commands = {"a": "python t.py --lr 1", "b": "python t.py --lr 2"}
+    folders = [foreign(tmp_path / name, words, ROWS, purpose=purpose) for name, words in commands.items()]
+    found = compare_folders(*folders)
+    assert (found.metric, found.study.metric_why, found.chosen_afterwards) == (metric, why, bool(why))
+    assert not why or f"({why})" in str(wording.cautions(found))
+
+
+def test_a_run_without_the_metric_of_the_purpose_is_left_out_and_not_the_metric(tmp_path: Path) -> None:
+    lacking = [(step, {"val/acc": 0.5}) for step in range(3)]
+    rows = {"a --lr 1 --seed 1": ROWS, "b --lr 2 --seed 1": ROWS, "c --lr 2 --seed 2": lacking}
+    purpose = "Does lr change val/f1?"
+    runs = [(words[0], f"python t.py {words[2:]}", each) for words, each in rows.items()]
+    found = compare_folders(*(foreign(tmp_path / run, *rest, purpose=purpose) for run, *rest in runs))
+    assert found.metric == "val/f1" and found.missing == ("c: has no val/f1 (last step 2)",)
+
+
+@pytest.mark.parametrize("is_point_evaluated", [True, False])
+def test_values_of_an_evaluation_and_of_trainings_are_never_in_one_comparison(
+    tmp_path: Path, is_point_evaluated: bool
+) -> None:
+    """Where leaving out the runs without an evaluation would cost a point, what trainings measured counts."""
+    folders = []
+    for lr, seed in product((1, 2), (1, 2)):
+        command = f"python t.py --lr {lr} --seed {seed}"
+        folders.append(foreign(tmp_path / f"lr{lr}-s{seed}", command, ROWS, purpose="val/acc?"))
+        if lr == 1 or (seed == 1 and is_point_evaluated):
+            evaluated(folders[-1], **{"val/acc": 0.1})
+    found = compare_folders(*folders)
+    values = [run.value for run in found.runs]
+    first = wording.findings(found).verdict
+    if is_point_evaluated:
+        assert values == [0.1, 0.1, 0.1, None] and "Left out" in first and ": lr2-s2." in first
+        assert found.missing[0].startswith("lr2-s2: measured by its training")
+    else:
+        assert values == [0.58] * 4
+        assert first.startswith("Compared by what the trainings themselves measured")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.blueprint.types import MetricSpec
+from harness.blueprint.types import Blueprint, MetricSpec
 from harness.results.collect import collect
 from harness.results.comparing import metrics
 from harness.results.comparing.runs import read_files, result_of, settled
-from harness.results.comparing.types import Curve, PlannedRun, RunResult
+from harness.results.comparing.types import Curve, Goal, PlannedRun, RunResult
 from harness.results.facts import build_facts
+from harness.results.types import Record
 from harness.state import NOT_PLANNED
 from tests.harness.results.comparing.made import METRIC, result
 from tests.harness.results.comparing.result_folders import finish, foreign, trained
@@ -117,19 +118,24 @@ def test_a_timed_out_run_counts_when_it_got_as_far_as_its_siblings() -> None:
 
 
 def test_the_leading_metric_is_chosen_or_the_only_one_that_changes(tmp_path: Path) -> None:
+    def chosen(records: list[Record], plan: Blueprint) -> tuple[str, Goal | None]:
+        led = metrics.choose(records, plan)
+        assert led is not None
+        return led.name, led.goal
+
     own = [collect(trained(tmp_path / name)) for name in "ab"]
-    assert metrics.choose(own, NOT_PLANNED) == (METRIC, "max")
+    assert chosen(own, NOT_PLANNED) == (METRIC, "max")
     (tmp_path / "b/attempts/01/trainer/validation.jsonl").unlink()
-    assert metrics.choose([own[0], collect(tmp_path / "b")], NOT_PLANNED) == ("critic/rewards/mean", "max")
+    assert chosen([own[0], collect(tmp_path / "b")], NOT_PLANNED) == ("critic/rewards/mean", "max")
     both = [(step, {"loss": 1 - step / 9, "accuracy": step / 9, "lr": 0.1}) for step in range(9)]
     one = collect(foreign(tmp_path / "c", "python t.py", both))
-    assert metrics.choose([one], NOT_PLANNED) == ("accuracy", "max")
+    assert chosen([one], NOT_PLANNED) == ("accuracy", "max")
     plan = replace(NOT_PLANNED, purpose="How low does the loss get?")
-    assert metrics.choose([one], plan) == ("loss", "min")
+    assert chosen([one], plan) == ("loss", "min")
     spec = MetricSpec((), metric="accuracy", goal="min")
-    assert metrics.choose([one], replace(plan, metrics=spec)) == ("accuracy", "min")
+    assert chosen([one], replace(plan, metrics=spec)) == ("accuracy", "min")
     odd = [(step, {"lr": 0.1, "heat": step / 9}) for step in range(9)]
-    assert metrics.choose([collect(foreign(tmp_path / "d", "python t.py", odd))], plan) == ("heat", None)
+    assert chosen([collect(foreign(tmp_path / "d", "python t.py", odd))], plan) == ("heat", None)
     spelled = [
         metrics.full_name(name, ["Val Loss", "val/x"]) for name in ("Val/X", "loss", "unbiased_pass@2")
     ]

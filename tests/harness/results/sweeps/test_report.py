@@ -12,6 +12,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Curve, Key, Study
+from harness.results.sweeps import wording
 from harness.results.sweeps.report import DOCUMENTS, SweepReport, build_sweep_report
 from harness.results.sweeps.tables import SweepAbout
 from tests.harness.results.comparisons import KL, LR, OPTIMIZER, REPEAT, comparison
@@ -136,8 +137,9 @@ def test_a_single_seed_is_marked_in_every_row_and_figure(tmp_path: Path) -> None
 def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(tmp_path: Path) -> None:
     made = undrawn(comparison((REPEAT,), 3, tmp_path))
     runs = (
-        replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",), code_changed=True, evaluated=True),
-        *made.runs[1:],
+        replace(made.runs[0], deviations=("n_vllm_engine: 2 → 1",), code_changed=True),
+        replace(made.runs[1], by_person=("--data a.csv → b.csv",)),
+        *made.runs[2:],
     )
     made = replace(made, runs=runs, confounds=("torch differs",), chosen_afterwards=True)
     report = build_sweep_report(tmp_path, made)
@@ -145,11 +147,15 @@ def test_confounds_repairs_and_a_metric_chosen_afterwards_cannot_be_overlooked(t
     caution = text[text.index("Before you believe") : text.index("What was varied")]
     for words in ("torch differs", "n_vllm_engine: 2 → 1", "chosen afterwards", made.runs[0].run.name):
         assert words in caution
-    assert report.headline[0].startswith("Runs of different code: in 1 of 6 that count a model changed it. ")
+    changed = f"{made.runs[1].run.name} is not the same point as the others: a person changed --data a.csv"
+    assert report.headline[0].startswith(changed)
+    assert " Runs of different code: in 1 of 6 that count a model changed it. " in report.headline[0]
+    assert "changed by a person" in text[text.index("Points") :]
+    alike = replace(made, runs=tuple(replace(run, by_person=("--data a → b",)) for run in made.runs))
+    assert wording.findings(alike).verdict.startswith("For every run that counts a person changed --data a")
     assert [line for line in report.headline if line.startswith("caution")] == [
         "caution: The points differ in more than what was varied",
         "caution: Runs whose code a model changed (†): not the author's results",
-        "caution: Values that were not measured the same way",
         "caution: Runs that were repaired on the way",
         "caution: The metric was chosen afterwards",
     ]
