@@ -7,6 +7,7 @@ terminal, it lets go.
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.agent import approval, holding, loop
 from harness.agent.executor import Executor
-from harness.agent.policies import make_policy, playbook, try_out
+from harness.agent.policies import PATIENCE_IN_SWEEP_S, make_policy, playbook, try_out
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
 from harness.environment import LEASED, known_secrets
@@ -241,8 +242,9 @@ class RunForeground(Foreground):
         """The policy of the run's options; where its model cannot be had any more, the playbook goes on."""
         from harness.providers.settings import ConfigurationError
 
+        patience_s = PATIENCE_IN_SWEEP_S if LEASED in os.environ else math.inf
         try:
-            return make_policy(self.experiment, self.executor.interrupted)
+            return make_policy(self.experiment, self.executor.interrupted, patience_s)
         except ConfigurationError as error:
             console().print(f"{error}; going on without a language model")
             return playbook(self.experiment, str(error))
