@@ -159,6 +159,12 @@ class ExperimentState:
             return ""
         return self.llm.unanswered.get(llm_use.WORDS, "it was not asked yet")
 
+    @property
+    def waits_for_person(self) -> bool:
+        """True if nothing runs, and nothing else is done, until a person has answered."""
+        is_idle = self.pending is not None and self.pending.action == "wait"
+        return not self.trains and bool(self.asks or (self.questions and is_idle))
+
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
         """True if a person said no to this action before."""
         return action in self.denied or _barred(action, args) in self.denied

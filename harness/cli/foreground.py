@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from harness.state import Verdict
 
 LOOK_FOR_QUESTIONS_S = 0.5
-WAITS_FOR_A_PERSON = 75
-"""Exit status of a run of a sweep that gives its slot back while a person is asked (sysexits' TEMPFAIL)."""
 
 
 class Foreground:
@@ -256,15 +254,15 @@ class RunForeground(Foreground):
             question = approval.open_question(self.experiment.journal.entries)
             if self._put_to_person is not None and question != self._put_to_person:
                 self._take_back()
+            if question is not None and LEASED in os.environ and self.experiment.state.waits_for_person:
+                self._let_go(approval.GIVES_WAY)  # others may have the slot meanwhile
+                return
             if question is not None and question.number != shown and not self._asking:
                 shown = question.number
                 self._put(question)
             await asyncio.sleep(LOOK_FOR_QUESTIONS_S)
 
     def _put(self, question: approval.OpenQuestion) -> None:
-        if not self.experiment.state.trains and LEASED in os.environ:  # others may have the slot meanwhile
-            self._let_go(WAITS_FOR_A_PERSON)
-            return
         if not sys.stdin.isatty():
             ways = "\n  ".join(question.commands(self.dir))
             print(f"waits for your answer: {question.text}\n  {ways}", flush=True)
@@ -280,7 +278,7 @@ class RunForeground(Foreground):
         chosen = keys.get(word, word)
         if chosen in question.choices:
             given = approval.Answer(chosen, "the run's own terminal")
-            approval.answer(self.experiment.dir, question, given)
+            approval.answer(self.experiment.dir, question.number, given)
             self._take_back()
         elif line:
             ask_for(f"Please answer {_choices(question)}: ", self._on_approval, question)

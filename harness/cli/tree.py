@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -131,6 +130,7 @@ def _state_word(state: ExperimentState | SweepState, owned: bool, silent: str = 
 def sweep_row(folder: Path, with_runs: bool) -> Row:
     """One sweep, with the number of its runs in each state under `counts`."""
     from harness.sweep.state import load_state
+    from harness.sweep.status import GLYPHS
 
     try:
         state = load_state(folder)
@@ -142,10 +142,11 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         "id": state.sweep_id,
         "state": _state_word(state, owned := journal.is_owned(folder / JOURNAL)),
         "owned": owned,
-        "counts": {**dict.fromkeys(("queued", "running", "done", "failed", "cancelled"), 0), **now.counts},
+        "counts": {**dict.fromkeys(GLYPHS, 0), **now.counts},
         "created_at": state.created_at,
         "elapsed_s": now.elapsed_s,
         "tally": now.tally,
+        "to_answer": now.to_answer_in_short(nearest(folder)),
     }
     if with_runs:
         row["runs"] = [_member(folder, member) for member in now.runs]
@@ -167,12 +168,12 @@ def _member(folder: Path, member: RunStatus) -> Row:
 
     run = member.run
     result_dir = folder / run.name
-    word = run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status)
+    word = run.outcome or WORDS[member.stage]
     return {
         **_named("run", result_dir),
         "point": run.run.point,
         "seed": run.run.seed,
-        "state": (run.status == "running" and _waits(result_dir)) or word,
+        "state": word,
         "jobs": run.job,
         **_place(result_dir),
         "total_steps": member.progress.total,
@@ -181,14 +182,6 @@ def _member(folder: Path, member: RunStatus) -> Row:
         "elapsed_s": member.took_s,
         "reason": run.reason,
     }
-
-
-def _waits(result_dir: Path) -> str:
-    """The phase of a run that waits for a person; "" where it does not."""
-    with suppress(OSError, journal.JournalDamagedError):
-        phase = fold(journal.read(result_dir / JOURNAL)).phase
-        return phase if phase.startswith("waits for a") else ""
-    return ""
 
 
 TITLES = ("run", "id", "state", "attempt", "step", "metric", "started", "took", "folder")
@@ -200,6 +193,8 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
     """A row of the first level and the runs below it as a table shows them, under TITLES; the folders of
     those are in the sweep's and have their names. A run that goes on has a line of one cell below it."""
     yield _cells(row, "")
+    for line in row.get("to_answer", ()):
+        yield (f"  {line}",)
     if "now" in row and row["now"].brief:
         yield (f"  {row['now'].brief}",)
     members = row.get("runs", ())
@@ -224,13 +219,13 @@ def _cells(row: Row, branch: str) -> tuple[str, ...]:
         branch + one_line(row["name"]),
         *(row.get("id", "")[:4], state, str(row.get("attempts", row.get("jobs") or "")), step),
         one_line(value),
-        *(began, took, "" if branch else _nearest(row["result_dir"])),
+        *(began, took, "" if branch else nearest(row["result_dir"])),
     )
 
 
-def _nearest(folder: str) -> str:
+def nearest(folder: str | Path) -> str:
     """The path as it is typed here: relative where that is shorter."""
-    return min(folder, os.path.relpath(folder), key=len)
+    return min(str(folder), os.path.relpath(folder), key=len)
 
 
 def _step(row: Row) -> str:

@@ -308,6 +308,6 @@ async def test_a_run_that_asks_a_person_gives_its_slot_to_the_others(tmp_path: P
     folder = made.folder.result_dir("p02-s0")
     question = approval.open_question(Journal(folder / "journal.jsonl", lambda: 1.0).entries)
     assert question is not None
-    approval.answer(folder, question, approval.Answer("yes", "me"))
+    approval.answer(folder, question.number, approval.Answer("yes", "me"))
     assert (await task).outcome.value == "succeeded"
     assert host.started.count("p02-s0/02") == 1
