@@ -20,7 +20,7 @@ from harness.index import JOURNAL
 from harness.journal.events import Finish
 from harness.outcome import Outcome
 from harness.results.manifest import plain
-from harness.results.raw import json_file
+from harness.results.raw import json_file, number_in
 from harness.results.text import one_line
 from harness.state import ExperimentState, fold
 from harness.sweep.folder import SweepFolder, newest_attempt
@@ -81,14 +81,15 @@ def run_row(folder: Path) -> Row:
         "metric": now.metric or None,
         "value": now.values[-1] if now.values else None,
         "created_at": state.created_at,
-        "elapsed_s": (state.finished_at or time_now) - state.created_at,
+        "elapsed_s": state.took_s(time_now),
         "now": now,
     }
 
 
 def _finished_row(folder: Path, first: Row, last: Row) -> Row:
     """A run that is over, from the ends of its files alone: there may be hundreds."""
-    result = (json_file(folder / "finish.flag", "finish.flag", []) or {}).get("result") or {}
+    flag = json_file(folder / "finish.flag", "finish.flag", []) or {}
+    result = flag.get("result") or {}
     return {
         **_named("run", folder),
         "id": first["data"]["experiment_id"],
@@ -99,7 +100,7 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
         "metric": result.get("metric"),
         "value": result.get("value"),
         "created_at": first["time"],
-        "elapsed_s": last["time"] - first["time"],
+        "elapsed_s": last["time"] - first["time"] - (number_in(flag, "waited_s") or 0.0),
     }
 
 
