@@ -134,3 +134,8 @@ def answering(run: str, options: Sequence[str] = ()) -> list[str]:
     if options:
         return [f'harness approve {run} --choose "{option}"' for option in options]
     return [f"harness approve {run}", f'harness deny {run} --because "…"']
+
+
+def answer_text(ways: Sequence[str], question: str) -> str:
+    """The command that answers a question, and its first line."""
+    return f"answer with `{ways[0]}`: {question.splitlines()[0]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from harness.results.text import one_line
 from harness.state import ExperimentState, fold
 from harness.sweep.folder import SweepFolder, newest_attempt
 from harness.sweep.run_files import progress
-from harness.wording import metric_value_text
+from harness.wording import answer_text, metric_value_text
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -83,7 +83,18 @@ def run_row(folder: Path) -> Row:
         "created_at": state.created_at,
         "elapsed_s": state.took_s(time_now),
         "now": now,
+        "to_answer": _to_answer(entries, folder) if state.asks or state.questions else [],
     }
+
+
+def _to_answer(entries: Sequence[journal.Entry], folder: Path) -> list[str]:
+    """What the run asks a person, as `SweepStatus.to_answer_in_short`."""
+    from harness.agent import approval
+
+    question = approval.open_question(entries)
+    if question is None or approval.is_answered(folder, question):
+        return []
+    return [one_line(answer_text(question.commands(Path(nearest(folder))), question.text))]
 
 
 def _finished_row(folder: Path, first: Row, last: Row) -> Row:

@@ -20,6 +20,7 @@ from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
 from harness.sweep.state import RunState, SweepState
 from harness.wording import (
+    answer_text,
     answering,
     count_text,
     metric_value_text,
@@ -183,10 +184,7 @@ class SweepStatus:
 
     def to_answer_in_short(self, sweep: str) -> list[str]:
         """The same in a line for each."""
-        return [
-            f"answer with `{ways[0]}`: {one_line(asked.splitlines()[0])}"
-            for asked, ways in self.to_answer(sweep)
-        ]
+        return [one_line(answer_text(ways, asked)) for asked, ways in self.to_answer(sweep)]
 
     @property
     def elapsed_s(self) -> float:

@@ -90,6 +90,7 @@ def test_a_person_allows_what_only_they_may(
             QUESTION in shown and "+python train.py --data data/train.csv" in shown and "--lr 0.01" in shown
         )
         assert bench.launches() == 1
+        assert "answer with `harness approve results/trial`: The learning rate" in bench.harness("ls")
         bench.harness(answer[0], str(bench.result_dir), *answer[1:])
         assert "the first one counts" in bench.harness("deny", str(bench.result_dir), status=2)
         life.end(90.0)

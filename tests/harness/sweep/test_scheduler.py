@@ -15,7 +15,7 @@ from harness.journal import Entry, Event, Journal
 from harness.journal.events import ApprovalAsked, AttemptEvent, Created, Held, Intent, Launched
 from harness.notifications import message
 from harness.state import Verdict
-from harness.sweep.events import CanaryPassed, RunStarted, SweepReported
+from harness.sweep.events import CanaryPassed, RunAsks, RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
@@ -320,6 +320,9 @@ async def test_what_runs_ask_alike_is_answered_once_also_for_those_that_ask_late
     host.held.add("p04-s0")
     task = asyncio.ensure_future(done(made, host))
     await until(lambda: len(made.state.waiting) == 3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    task = asyncio.ensure_future(done(made, host))  # the next scheduler waits for the same
     assert told.count("trial waits for your answer") == 2
     answered = made.folder.result_dir("p02-s0")
     question = approval.open_question(journal_of(answered))
@@ -333,6 +336,7 @@ async def test_what_runs_ask_alike_is_answered_once_also_for_those_that_ask_late
     assert (given["answer"], given["by"]) == ("yes", f"me{approval.FOR_ALL}")
     Scheduler(made, host, dict, None).ask_to_stop("me")  # heard by a run that waits, too
     assert (await task).outcome.value == "cancelled"
+    assert sum(isinstance(entry.event, RunAsks) for entry in made.journal.entries) == 4 and not host.twice
 
 
 async def test_a_run_that_asks_a_person_gives_its_slot_to_the_others(tmp_path: Path) -> None:
