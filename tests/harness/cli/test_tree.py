@@ -134,7 +134,7 @@ def test_what_to_type_next(sweep: Path) -> None:
 
 
 def test_commands_for_runs_say_that_it_is_a_sweep(sweep: Path) -> None:
-    for command in ("logs", "attach", "replay", "diagnose", "tell"):
+    for command in ("logs", "attach", "replay", "diagnose"):
         status, out = called(command, str(sweep))
         assert status == 2 and "is a sweep, not a run" in out and str(sweep / "p01-s0") in out, command
 
