@@ -50,10 +50,10 @@ class EarlierRun:
 
     @property
     def took_s(self) -> float | None:
-        """Its wall time; None unless it succeeded."""
+        """Its wall time, without that in which it waited for a person; None unless it succeeded."""
         state = self.state
         is_good = state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
-        return state.finished_at - state.created_at if is_good and state.finished_at is not None else None
+        return state.took_s(state.finished_at) if is_good and state.finished_at is not None else None
 
     @cached_property
     def program(self) -> _Program:

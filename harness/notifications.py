@@ -28,7 +28,7 @@ from harness.journal.events import ActionFailed, Diagnosed, Finish, Held
 from harness.outcome import Outcome
 from harness.redaction import redact, redact_diff
 from harness.templating import render
-from harness.wording import shortened, time_text
+from harness.wording import answering, shortened, time_text
 from monitors.launch import state_home
 from monitors.processes import ATTEMPT_VARIABLE
 
@@ -97,16 +97,22 @@ def message(folder: Path, state: Any, entry: Entry) -> tuple[str, str, str]:
     if isinstance(event, Finish):
         kind = "success" if event.outcome is Outcome.SUCCEEDED else "warning"
         kind = "failure" if event.outcome.exit_code else kind
-    elif question is not None or (isinstance(event, Held) and event.reason):
+    elif question is not None or (isinstance(event, Held) and event.reason) or _is_first_to_ask(state, event):
         kind = "warning"
     elif isinstance(event, Diagnosed | ActionFailed):
         kind = "failure"
     else:
         return "", "", ""
     shown = {"event": event, "kind": event.kind, "question": question, "host": socket.gethostname()}
+    shown["answering"] = answering
     text = render("console/notification.txt.j2", state=state, folder=folder, **shown)
     title, _, body = text.partition("\n")
     return title.strip(), body.strip(), kind
+
+
+def _is_first_to_ask(sweep: Any, event: Any) -> bool:
+    """True for a run of a sweep that asks what no other has asked before."""
+    return event.kind == "run_asks" and len(sweep.questions[event.alike].asked) == 1
 
 
 # --- addresses ----------------------------------------------------------------------------------------------

@@ -60,8 +60,9 @@ class ExperimentState:
     `draft` is what the next launch will change; `checked` is the check, `smoked` the smoke run of just that,
     None when there was none since it last changed. `unusable` are built-in repairs that were refused or could
     not be carried out since the last launch. `denied` is what a person did not approve (see `is_denied`),
-    `asks` the action they are being asked about; `questions`, by entry, wait beside the run. `model_notes`
-    are those of the question that a model was asked last, `left_to_person` what it said when it gave up.
+    `asks` the action they are being asked about; `questions`, by entry, wait beside the run; `asked_at`: when
+    the last was asked, `waited_s`: how long nothing ran for those that are settled. `model_notes` are those
+    of the question that a model was asked last, `left_to_person` what it said when it gave up.
     """
 
     experiment_id: str = ""
@@ -85,6 +86,8 @@ class ExperimentState:
     refusals: tuple[str, ...] = ()
     denied: frozenset[str] = frozenset()
     asks: str = ""
+    asked_at: float = 0.0
+    waited_s: float = 0.0
     questions: Mapping[int, events.PersonAsked] = field(default_factory=dict)
     narrative: dict[str, Any] = field(default_factory=dict)
     model_notes: tuple[str, ...] = ()
@@ -159,6 +162,21 @@ class ExperimentState:
             return ""
         return self.llm.unanswered.get(llm_use.WORDS, "it was not asked yet")
 
+    @property
+    def waits_for_person(self) -> bool:
+        """True if nothing runs, and nothing else is done, until a person has answered."""
+        is_idle = self.pending is not None and self.pending.action == "wait"
+        return not self.trains and bool(self.asks or (self.questions and is_idle))
+
+    def took_s(self, now: float) -> float:
+        """Seconds since it was created, or that it took, without those in which nothing ran because a person
+        was asked."""
+        end = now if self.finished_at is None else self.finished_at
+        if self.finished_at is None and self.waits_for_person:
+            ended = self.attempt.ended if self.attempt is not None else None
+            end = max(self.asked_at, (ended and ended.ended_at) or self.asked_at)
+        return end - self.created_at - self.waited_s
+
     def is_denied(self, action: str, args: Mapping[str, Any]) -> bool:
         """True if a person said no to this action before."""
         return action in self.denied or _barred(action, args) in self.denied
@@ -228,12 +246,20 @@ def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: En
 def _person_asked(state: ExperimentState, event: events.PersonAsked, entry: Entry) -> ExperimentState:
     args = state.pending.args if state.pending is not None else {}
     state = replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
-    return state if event.error else replace(state, questions={**state.questions, entry.seq: event})
+    if event.error:
+        return state
+    return replace(state, questions={**state.questions, entry.seq: event}, asked_at=entry.time)
+
+
+def _after_wait(state: ExperimentState, waited_s: float, **changes: Any) -> ExperimentState:
+    """The time for which nothing ran because a person was asked counts nowhere."""
+    deadline_at, waited_s = state.deadline_at + waited_s, state.waited_s + waited_s
+    return replace(state, deadline_at=deadline_at, waited_s=waited_s, **changes)
 
 
 def _person_answered(state: ExperimentState, event: events.PersonAnswered, _: Entry) -> ExperimentState:
     left = {number: asked for number, asked in state.questions.items() if number != event.number}
-    state = replace(state, questions=left, deadline_at=state.deadline_at + event.waited_s)
+    state = _after_wait(state, event.waited_s, questions=left)
     if not event.changes:
         return state
     draft = with_outcome(state.draft, "edit_config", edit_of(event.changes), event.changes)
@@ -290,14 +316,10 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     events.StopAsked: lambda state, event, _: replace(state, stop_asked=event.by),
     events.Intent: _intent,
     events.Refused: _refused,
-    events.ApprovalAsked: lambda state, event, _: replace(state, asks=event.action),
-    events.Approved: lambda state, event, _: replace(
-        state, asks="", deadline_at=state.deadline_at + event.waited_s
-    ),
-    events.Denied: lambda state, event, _: replace(
-        state,
-        denied=state.denied | {_barred(event.action, event.args)},
-        deadline_at=state.deadline_at + event.waited_s,
+    events.ApprovalAsked: lambda state, event, entry: replace(state, asks=event.action, asked_at=entry.time),
+    events.Approved: lambda state, event, _: _after_wait(state, event.waited_s, asks=""),
+    events.Denied: lambda state, event, _: _after_wait(
+        state, event.waited_s, denied=state.denied | {_barred(event.action, event.args)}
     ),
     events.PersonAsked: _person_asked,
     events.PersonAnswered: _person_answered,

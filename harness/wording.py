@@ -131,3 +131,15 @@ def point_label(changed: Mapping[str, Scalar], labels: Mapping[str, str]) -> str
     """A point by the levels in which it is not the baseline: `lr=0.1 beta=2`; `baseline` for none."""
     words = " ".join(f"{labels.get(key, key)}={as_text(level)}" for key, level in changed.items())
     return words or "baseline"
+
+
+def answering(run: str, options: Sequence[str] = ()) -> list[str]:
+    """The commands that answer what this run or sweep asks a person."""
+    if options:
+        return [f'harness approve {run} --choose "{option}"' for option in options]
+    return [f"harness approve {run}", f'harness deny {run} --because "…"']
+
+
+def answer_text(ways: Sequence[str], question: str) -> str:
+    """The command that answers a question, and its first line."""
+    return f"answer with `{ways[0]}`: {question.splitlines()[0]}"

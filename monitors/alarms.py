@@ -63,14 +63,15 @@ class Alarms:
             self._notifier.forget(ticket, self._event.set)
 
 
-async def until(is_so: Callable[[], bool], path: Path) -> None:
-    """Wait until it is so; looked at whenever the file changes, and now and then for what changes no file.
-    Cancelling is safe."""
+async def until(is_so: Callable[[], bool], *paths: Path) -> None:
+    """Wait until it is so; looked at whenever one of the files changes, and now and then for what changes no
+    file. Cancelling is safe."""
     changed = asyncio.Event()
     with Alarms(changed) as alarms:
         while True:
             changed.clear()
-            alarms.on_change(path)
+            for path in paths:
+                alarms.on_change(path)
             if is_so():
                 return
             await SystemClock().wait(changed, LOOK_AGAIN_S)

@@ -4,10 +4,12 @@ Two things are asked: whether an action may be done, which waits for the answer,
 know or be allowed (`ask_person`), beside which the run goes on. `harness approve` and `harness deny` (or a
 key in the run's own terminal) write `approvals/NNN.json` beside the journal, where NNN is the number of the
 entry that asked. A kill in between asks the same question again, and an answer given meanwhile counts.
-`harness tell` leaves its words there, too.
+`harness tell` leaves its words there, too. A run of a sweep that waits ends with the exit status
+`GIVES_WAY`, and is started again with the answer.
 """
 
 import asyncio
+import hashlib
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -40,10 +42,14 @@ from harness.redaction import redact
 from harness.repair import apply_changes
 from harness.results.text import CONTROL, clean_diff
 from harness.state import ExperimentState
-from harness.wording import duration, time_text
+from harness.wording import answering, duration, time_text
 from monitors.alarms import until
 
 LOOK_EVERY_S = 0.5
+GIVES_WAY = 75
+"""Exit status of a run of a sweep that gives its slot back while a person is asked (sysexits' TEMPFAIL)."""
+FOR_ALL = ", for all runs of the sweep that ask the same"
+_OF_ONE_RUN = ("session", "attempt_id", "why", "remedy")
 CAN_BE_ASKED = ("launch", "stop", *PREPARING)
 """Actions that a person may want to be asked about: a run can end without any of them."""
 
@@ -93,9 +99,17 @@ class OpenQuestion:
 
     def commands(self, folder: Path) -> list[str]:
         """What answers it on a command line."""
-        if self.options:
-            return [f'harness approve {folder} --choose "{option}"' for option in self.options]
-        return [f"harness approve {folder}", f'harness deny {folder} --because "…"']
+        return answering(str(folder), self.options)
+
+    def alike(self, folder: Path) -> str:
+        """The same for all runs that ask the same: about this change, whatever the words, or these options.
+        `folder`: of the run that asks, whose own path and name make no difference."""
+        own: Any = {name: value for name, value in self.args.items() if name not in _OF_ONE_RUN}
+        if self.action == AskPerson.kind:
+            own = self.args["changes"] or [self.args["question"], self.options, self.args["default"]]
+        text = json.dumps([self.action, own], sort_keys=True, ensure_ascii=False, default=str)
+        text = text.replace(str(folder), "…").replace(folder.name, "…")
+        return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def is_needed(action: Action, state: ExperimentState) -> bool:
@@ -117,7 +131,8 @@ def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
     for entry in reversed(entries):
         asked = entry.event
         if isinstance(asked, PersonAsked) and not asked.error and entry.seq not in answered:
-            args = {name: getattr(asked, name) for name in ("question", "default", "until")}
+            args: dict[str, Any] = {name: getattr(asked, name) for name in ("question", "default", "until")}
+            args["changes"] = [(each.kind, each.what, each.old, each.new) for each in asked.changes]
             return OpenQuestion(entry.seq, asked.action, args, asked.options, entry.time, asked.shown)
     return None
 
@@ -143,10 +158,22 @@ def is_answered(result_dir: Path, question: OpenQuestion) -> bool:
     return answer_file(result_dir, question.number).exists()
 
 
-def answer(result_dir: Path, question: OpenQuestion, given: Answer) -> None:
-    """Write a person's answer; the first one counts."""
-    if not is_answered(result_dir, question):
-        write_json(_folder(result_dir) / answer_file(result_dir, question.number).name, asdict(given))
+def answer(result_dir: Path, number: int, given: Answer) -> None:
+    """Write a person's answer to the question of this number; the first one counts."""
+    if not answer_file(result_dir, number).exists():
+        write_json(_folder(result_dir) / answer_file(result_dir, number).name, asdict(given))
+
+
+def share(asked: Mapping[Path, int]) -> None:
+    """Give a person's answer to one of these runs to all of them; they ask the same. `asked`: folder and
+    number."""
+    given = next(filter(None, (_answer_in(folder, number) for folder, number in asked.items())), None)
+    if given is None:
+        return
+    by = given.by if given.by.endswith(FOR_ALL) else given.by + FOR_ALL
+    for folder, number in asked.items():
+        if folder.exists():
+            answer(folder, number, replace(given, by=by))
 
 
 def tell(result_dir: Path, text: str, by: str) -> None:
@@ -289,10 +316,14 @@ def _settled(experiment: Experiment) -> list[int]:
 
 def _given(experiment: Experiment, number: int, default: str = "no") -> Answer:
     """The answer that is there, or the default."""
-    try:
-        return Answer(**json.loads(answer_file(experiment.dir, number).read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return Answer(default, f"nobody answered within {duration(experiment.state.options.patience_s)}")
+    nobody = Answer(default, f"nobody answered within {duration(experiment.state.options.patience_s)}")
+    return _answer_in(experiment.dir, number) or nobody
+
+
+def _answer_in(result_dir: Path, number: int) -> Answer | None:
+    with suppress(FileNotFoundError):
+        return Answer(**json.loads(answer_file(result_dir, number).read_text(encoding="utf-8")))
+    return None
 
 
 def _waited_s(experiment: Experiment, since: float) -> float:

@@ -34,7 +34,7 @@ from harness.experiment import Experiment
 from harness.journal.model_events import CallRejected, Consult, Consulted, ModelTried, ViewShrunk
 from harness.llm_use import Consultation
 from harness.observation import Observation
-from harness.providers.chat import ProviderError, RequestTooLongError, ToolCall
+from harness.providers.chat import NoAccessError, ProviderError, RequestTooLongError, ToolCall
 from harness.providers.conversation import MAX_TROUBLES, action_in
 from harness.providers.model import InterruptedAskError, LimitReachedError, Model, OutOfPatienceError
 from harness.providers.tools import CallError
@@ -43,7 +43,7 @@ from harness.state import ExperimentState, Outcome
 
 MOST_CALLS_OF_A_REPLY = 6
 MAX_SHRUNK = 3
-PATIENCE_S = 6 * 3600.0
+PATIENCE_S = 1800.0  # for a server that is down, before the playbook goes on
 PATIENCE_FOR_WORDS_S = 10.0  # the report is written; `harness narrate` asks again at any later time
 PATIENCE_WHILE_RUNNING_S = 60.0
 ASK_AGAIN_S = 3600.0
@@ -151,10 +151,9 @@ class LlmPolicy:
     async def _ask(self, consultation: Consultation, observation: Observation) -> bool:
         """Have the next call settled in the journal. False: there is no answer now, the playbook goes on."""
         patience = max(PATIENCE_WHILE_RUNNING_S, min(PATIENCE_S, self._state.deadline_at - observation.now))
-        is_for_words = consultation.kind == "results"
         if self._state.trains:
             patience = PATIENCE_WHILE_RUNNING_S  # asked again at the next wake
-        elif is_for_words:
+        elif consultation.kind == "results":
             patience = PATIENCE_FOR_WORDS_S
         try:
             request = view.request(self._experiment, consultation, observation.evidence)
@@ -163,11 +162,10 @@ class LlmPolicy:
                 self._state.llm.spending,
                 patience_s=min(patience, self._longest_patience_s),
                 interrupted=self._interrupted,
-                waits_for_access=not is_for_words,
             )
         except InterruptedAskError:
             return False
-        except OutOfPatienceError as error:
+        except (OutOfPatienceError, NoAccessError) as error:
             self._in_vain_at = observation.now
             if not self._state.trains or consultation.kind == "look":
                 self._close(consultation, f"no answer: {error}", unanswered=consultation.kind != "look")

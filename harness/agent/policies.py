@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from harness.observation import Policy
     from harness.providers.choice import LlmConfig
 
+PATIENCE_IN_SWEEP_S = 300.0
+"""How long a run of a sweep waits for a server that is down: others may want its slot."""
+
 
 def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[RunOptions, tuple[str, ...]]:
     """The options with policy, model and limits made definite, and warnings for the person.

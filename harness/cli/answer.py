@@ -1,15 +1,21 @@
-"""`harness approve`, `harness deny` and `harness tell`: what a person says to a run that is under way."""
+"""`harness approve`, `harness deny` and `harness tell`: what a person says to a run that is under way.
 
-from collections.abc import Mapping
+Runs of a sweep that ask the same are answered together.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import OnlyOne, fail, find_run
+from harness.cli.console import OnlyOne, fail, find_any, find_run
 
 if TYPE_CHECKING:
     from harness.agent.approval import OpenQuestion
+
+Asking = list[tuple[Path, "OpenQuestion"]]
+"""A run and what it asks; several are of one sweep and ask the same."""
 
 
 def approve(
@@ -26,21 +32,23 @@ def approve(
         ),
     ] = None,
 ) -> None:
-    """Say yes to what a run asks, as it is or changed.
+    """Say yes to what a run, or several of a sweep, asks, as it is or changed.
 
-    Without a name, the only run that waits is answered.
+    Without a name, the only one that waits is answered. One answer holds for all runs of a sweep that ask the
+    same, now or later.
     """
-    folder, question = _asking(run)
+    asking = _asking(run)
+    folder, question = asking[0]
     if question.options and choose not in question.options:
         fail(f"choose one of the options with --choose: {', '.join(question.options)}")
     if choose is not None and not question.options:
         fail("this is a question with yes or no: `harness approve` or `harness deny`")
     modified = None if modify is None else _modified(folder, question, modify)
-    _answer(folder, question, choose or "yes", modified=modified)
+    for_whom = _answer(asking, choose or "yes", modified=modified)
     if modified is None:
-        typer.echo(f"approved: {question.text}")
+        typer.echo(f"approved{for_whom}: {question.text}")
     else:
-        typer.echo(f"approved with this instead:\n{_instead(folder, question, modified)}")
+        typer.echo(f"approved with this instead{for_whom}:\n{_instead(folder, question, modified)}")
 
 
 def deny(
@@ -49,15 +57,17 @@ def deny(
         str, typer.Option("--because", metavar="TEXT", help="Why, for the agent and the report.")
     ] = "",
 ) -> None:
-    """Say no to what a run asks, and why.
+    """Say no to what a run, or several of a sweep, asks, and why.
 
-    Without a name, the only run that waits is answered.
+    Without a name, the only one that waits is answered. One answer holds for all runs of a sweep that ask the
+    same, now or later.
     """
-    folder, question = _asking(run)
+    asking = _asking(run)
+    folder, question = asking[0]
     if question.options:
         fail(f"choose one of the options: harness approve {folder} --choose OPTION")
-    _answer(folder, question, "no", because)
-    typer.echo(f"denied: {question.text}")
+    for_whom = _answer(asking, "no", because)
+    typer.echo(f"denied{for_whom}: {question.text}")
 
 
 def tell(
@@ -80,39 +90,48 @@ def tell(
     typer.echo(f"told: {folder}")
 
 
-def _asking(run: str | None) -> tuple[Path, "OpenQuestion"]:
-    """The run that is meant, or the only one that waits for a person, and what it asks."""
+def _asking(word: str | None) -> Asking:
+    """Whom the answer is for: the run that is meant, or those of a sweep that ask the same; without a word,
+    the only ones that wait."""
+    from harness import index
+
+    named = None if word is None else find_any(word)
+    if named is None:
+        folders = [entry.dir for entry in index.runs()]
+    else:
+        is_sweep = index.is_sweep(named)
+        folders = [path.parent for path in sorted(named.glob("*/journal.jsonl"))] if is_sweep else [named]
+    groups = _groups(folder for folder in folders if not (folder / "finish.flag").exists())
+    if named is not None and not groups:
+        fail(f"{named} asks for nothing now (of several answers the first one counts)")
+    chosen = index.only([group[0][0] for group in groups], "question that waits for an answer")
+    return next(group for group in groups if group[0][0] == chosen)
+
+
+def _groups(folders: Iterable[Path]) -> list[Asking]:
+    """What these runs ask that is not answered, runs of one sweep that ask the same together."""
     from harness import index, journal
     from harness.agent import approval
 
-    open_runs = (entry.dir for entry in index.runs() if not (entry.dir / "finish.flag").exists())
-    questions = {
-        folder: approval.open_question(journal.read(folder / "journal.jsonl"))
-        for folder in ([find_run(run)] if run is not None else open_runs)
-    }
-    waiting = [
-        folder
-        for folder, question in questions.items()
-        if question is not None and not approval.is_answered(folder, question)
-    ]
-    if run is not None and not waiting:
-        fail(f"{next(iter(questions))} asks for nothing now (of several answers the first one counts)")
-    folder = index.only(waiting, "run that waits for an answer")
-    question = questions[folder]
-    assert question is not None
-    return folder, question
+    groups: dict[tuple[Path, str], Asking] = {}
+    for folder in folders:
+        question = approval.open_question(journal.read(folder / "journal.jsonl"))
+        if question is not None and not approval.is_answered(folder, question):
+            what = index.sweep_of(folder) or folder, question.alike(folder)
+            groups.setdefault(what, []).append((folder, question))
+    return list(groups.values())
 
 
-def _answer(
-    folder: Path,
-    question: "OpenQuestion",
-    word: str,
-    because: str = "",
-    modified: Mapping[str, Any] | None = None,
-) -> None:
+def _answer(asking: Asking, word: str, because: str = "", modified: Mapping[str, Any] | None = None) -> str:
+    """Give the answer to all of them; for whom, in words."""
+    from harness import index
     from harness.agent import approval
 
-    approval.answer(folder, question, approval.Answer(word, "on the command line", because, modified))
+    sweep = index.sweep_of(asking[0][0])
+    by = f"on the command line{approval.FOR_ALL if asking[1:] else ''}"
+    for folder, question in asking:
+        approval.answer(folder, question.number, approval.Answer(word, by, because, modified))
+    return approval.FOR_ALL if sweep is not None else ""
 
 
 def _modified(folder: Path, question: "OpenQuestion", file: Path) -> dict[str, Any]:

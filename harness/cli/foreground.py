@@ -7,6 +7,7 @@ terminal, it lets go.
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.agent import approval, holding, loop
 from harness.agent.executor import Executor
-from harness.agent.policies import make_policy, playbook, try_out
+from harness.agent.policies import PATIENCE_IN_SWEEP_S, make_policy, playbook, try_out
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
 from harness.environment import LEASED, known_secrets
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from harness.state import Verdict
 
 LOOK_FOR_QUESTIONS_S = 0.5
-WAITS_FOR_A_PERSON = 75
-"""Exit status of a run of a sweep that gives its slot back while a person is asked (sysexits' TEMPFAIL)."""
 
 
 class Foreground:
@@ -241,8 +240,9 @@ class RunForeground(Foreground):
         """The policy of the run's options; where its model cannot be had any more, the playbook goes on."""
         from harness.providers.settings import ConfigurationError
 
+        patience_s = PATIENCE_IN_SWEEP_S if LEASED in os.environ else math.inf
         try:
-            return make_policy(self.experiment, self.executor.interrupted)
+            return make_policy(self.experiment, self.executor.interrupted, patience_s)
         except ConfigurationError as error:
             console().print(f"{error}; going on without a language model")
             return playbook(self.experiment, str(error))
@@ -254,15 +254,15 @@ class RunForeground(Foreground):
             question = approval.open_question(self.experiment.journal.entries)
             if self._put_to_person is not None and question != self._put_to_person:
                 self._take_back()
+            if question is not None and LEASED in os.environ and self.experiment.state.waits_for_person:
+                self._let_go(approval.GIVES_WAY)  # others may have the slot meanwhile
+                return
             if question is not None and question.number != shown and not self._asking:
                 shown = question.number
                 self._put(question)
             await asyncio.sleep(LOOK_FOR_QUESTIONS_S)
 
     def _put(self, question: approval.OpenQuestion) -> None:
-        if not self.experiment.state.trains and LEASED in os.environ:  # others may have the slot meanwhile
-            self._let_go(WAITS_FOR_A_PERSON)
-            return
         if not sys.stdin.isatty():
             ways = "\n  ".join(question.commands(self.dir))
             print(f"waits for your answer: {question.text}\n  {ways}", flush=True)
@@ -278,7 +278,7 @@ class RunForeground(Foreground):
         chosen = keys.get(word, word)
         if chosen in question.choices:
             given = approval.Answer(chosen, "the run's own terminal")
-            approval.answer(self.experiment.dir, question, given)
+            approval.answer(self.experiment.dir, question.number, given)
             self._take_back()
         elif line:
             ask_for(f"Please answer {_choices(question)}: ", self._on_approval, question)

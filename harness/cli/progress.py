@@ -50,7 +50,7 @@ def figures(executor: "Executor") -> dict[str, str]:
         "validations": "0",
         "training": "",
         "leading": "",
-        "elapsed": duration(now - state.created_at),
+        "elapsed": duration(state.took_s(now)),
         "limit": duration(limit_s),
         "model": model_use(state.llm),
     }

@@ -77,7 +77,7 @@ def show_sweep(folder: Path, json_output: bool) -> None:
         state=state,
         folder=folder,
         failed=[run for run in now.compared if run.stage == "failed"],
-        running=next((folder / run.name for run in state.of("running")), None),
+        running=next((folder / run.name for run in state.holding_slots), None),
         is_owned=journal.is_owned(folder / JOURNAL),
         report=folder / REPORT if (folder / REPORT).exists() else None,
         line=partial(one_line, known=known),

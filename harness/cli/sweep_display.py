@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.cli.progress import Lines, LiveTable, Progress, is_terminal
+from harness.cli.tree import nearest
 from harness.results.text import one_line
 from harness.sweep.run_files import progress
 from harness.sweep.status import (
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from harness.sweep.state import Sweep
 
 STYLES: Mapping[Stage, str] = {
-    "queued": "dim", "running": "cyan", "done": "green", "failed": "bold red", "cancelled": "yellow",
+    "queued": "dim", "running": "cyan", "waiting": "bold yellow", "done": "green", "failed": "bold red",
+    "cancelled": "yellow",
 }  # fmt: skip
 LINE_EVERY_S = 60.0
 CELL = 12
@@ -49,20 +51,22 @@ def display_for(sweep: Sweep) -> Progress:
     def now() -> SweepStatus:
         return status(sweep.state, sweep.clock(), partial(progress, sweep.folder))
 
+    here = nearest(sweep.dir)
     if not is_terminal():
-        return Lines(News(now, time.monotonic))
-    return LiveTable(lambda console: render(now(), console.width, console.height))
+        return Lines(News(now, time.monotonic, here))
+    return LiveTable(lambda console: render(now(), console.width, console.height, here))
 
 
 # --- a picture ----------------------------------------------------------------------------------------------
 
 
-def render(now: SweepStatus, width: int, height: int) -> RenderableType:
-    """The picture: at most `height` - 1 lines of at most `width` columns, whatever the names are."""
+def render(now: SweepStatus, width: int, height: int, sweep: str = "") -> RenderableType:
+    """The picture: at most `height` - 1 lines of at most `width` columns, whatever the names are. `sweep`:
+    its folder, as a command names it."""
     from rich.console import Group
     from rich.text import Text
 
-    head = _header(now)
+    head = _header(now, sweep)
     room = height - 1 - len(head) - 3  # an empty line and the titles above, the legend below
     if room < 1:
         return Group(*(_cut(line, width) for line in head[: max(1, height - 1)]))
@@ -79,7 +83,7 @@ def _cut(line: Text, width: int) -> Text:
     return line
 
 
-def _header(now: SweepStatus) -> list[Text]:
+def _header(now: SweepStatus, sweep: str) -> list[Text]:
     from rich.text import Text
 
     runs = Text(", ").join(Text(words, style=STYLES[stage]) for stage, words in now.counted)
@@ -87,7 +91,8 @@ def _header(now: SweepStatus) -> list[Text]:
         runs.append(f"{GAP}canary ").append(now.canary.cell, style=STYLES[now.canary.stage])
     best = [Text.assemble("best so far  ", (now.best_so_far, "bold"))] if now.best is not None else []
     name = Text.assemble((one_line(now.plan.name), "bold"), GAP, now.state.phase)
-    return [name, runs, Text(GAP.join(now.times)), *best]
+    asked = [Text(line, style=STYLES["waiting"]) for line in now.to_answer_in_short(sweep)]
+    return [*asked, name, runs, Text(GAP.join(now.times)), *best]
 
 
 def _chosen(now: SweepStatus, room: int) -> tuple[list[PointStatus], int]:
@@ -98,7 +103,7 @@ def _chosen(now: SweepStatus, room: int) -> tuple[list[PointStatus], int]:
     places = {point.name: place for place, point in enumerate(now.ranked)}
 
     def urgency(point: PointStatus) -> tuple[int, int]:
-        first = 0 if point.has("running") else 1 if point.has("failed") else 2
+        first = 0 if point.has("running") or point.has("waiting") else 1 if point.has("failed") else 2
         return first, places.get(point.name, len(now.points))
 
     return sorted(now.points, key=urgency)[: room - 1], len(now.points) - room + 1
@@ -133,8 +138,10 @@ def _table(now: SweepStatus, points: list[PointStatus], width: int) -> Table:
 class News:
     """The lines that have become due; remembers what was printed."""
 
-    def __init__(self, now: Callable[[], SweepStatus], clock: Callable[[], float]) -> None:
-        self._now, self._clock = now, clock
+    def __init__(self, now: Callable[[], SweepStatus], clock: Callable[[], float], sweep: str = "") -> None:
+        """`sweep`: its folder, as a command names it."""
+        self._now, self._clock, self._sweep = now, clock, sweep
+        self._asked: set[str] = set()
         self._printed: dict[str, tuple[str, int]] = {}
         self._closing = self._last = ""
         self._due_at = float("-inf")
@@ -159,6 +166,12 @@ class News:
             if what != self._printed.get(run.name, ("queued", 0)):
                 self._printed[run.name] = what
                 yield f"{run.name}: {_became(run, now.state.metric or 'value')}"
+        for asked, ways in now.to_answer(self._sweep):
+            question = asked.partition(": ")[2]
+            if question not in self._asked:
+                self._asked.add(question)
+                yield from f"waits for your answer: {asked}".splitlines()
+                yield from ways
         if now.state.closing != self._closing:
             self._closing = now.state.closing
             yield f"no run is started any more: {now.state.closing}"

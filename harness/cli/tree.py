@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,12 +20,12 @@ from harness.index import JOURNAL
 from harness.journal.events import Finish
 from harness.outcome import Outcome
 from harness.results.manifest import plain
-from harness.results.raw import json_file
+from harness.results.raw import json_file, number_in
 from harness.results.text import one_line
 from harness.state import ExperimentState, fold
 from harness.sweep.folder import SweepFolder, newest_attempt
 from harness.sweep.run_files import progress
-from harness.wording import metric_value_text
+from harness.wording import answer_text, metric_value_text
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -82,14 +81,26 @@ def run_row(folder: Path) -> Row:
         "metric": now.metric or None,
         "value": now.values[-1] if now.values else None,
         "created_at": state.created_at,
-        "elapsed_s": (state.finished_at or time_now) - state.created_at,
+        "elapsed_s": state.took_s(time_now),
         "now": now,
+        "to_answer": _to_answer(entries, folder) if state.asks or state.questions else [],
     }
+
+
+def _to_answer(entries: Sequence[journal.Entry], folder: Path) -> list[str]:
+    """What the run asks a person, as `SweepStatus.to_answer_in_short`."""
+    from harness.agent import approval
+
+    question = approval.open_question(entries)
+    if question is None or approval.is_answered(folder, question):
+        return []
+    return [one_line(answer_text(question.commands(Path(nearest(folder))), question.text))]
 
 
 def _finished_row(folder: Path, first: Row, last: Row) -> Row:
     """A run that is over, from the ends of its files alone: there may be hundreds."""
-    result = (json_file(folder / "finish.flag", "finish.flag", []) or {}).get("result") or {}
+    flag = json_file(folder / "finish.flag", "finish.flag", []) or {}
+    result = flag.get("result") or {}
     return {
         **_named("run", folder),
         "id": first["data"]["experiment_id"],
@@ -100,7 +111,7 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
         "metric": result.get("metric"),
         "value": result.get("value"),
         "created_at": first["time"],
-        "elapsed_s": last["time"] - first["time"],
+        "elapsed_s": last["time"] - first["time"] - (number_in(flag, "waited_s") or 0.0),
     }
 
 
@@ -131,6 +142,7 @@ def _state_word(state: ExperimentState | SweepState, owned: bool, silent: str = 
 def sweep_row(folder: Path, with_runs: bool) -> Row:
     """One sweep, with the number of its runs in each state under `counts`."""
     from harness.sweep.state import load_state
+    from harness.sweep.status import GLYPHS
 
     try:
         state = load_state(folder)
@@ -142,10 +154,11 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
         "id": state.sweep_id,
         "state": _state_word(state, owned := journal.is_owned(folder / JOURNAL)),
         "owned": owned,
-        "counts": {**dict.fromkeys(("queued", "running", "done", "failed", "cancelled"), 0), **now.counts},
+        "counts": {**dict.fromkeys(GLYPHS, 0), **now.counts},
         "created_at": state.created_at,
         "elapsed_s": now.elapsed_s,
         "tally": now.tally,
+        "to_answer": now.to_answer_in_short(nearest(folder)),
     }
     if with_runs:
         row["runs"] = [_member(folder, member) for member in now.runs]
@@ -167,12 +180,12 @@ def _member(folder: Path, member: RunStatus) -> Row:
 
     run = member.run
     result_dir = folder / run.name
-    word = run.outcome or (WORDS["cancelled"] if run.status == "not_run" else run.status)
+    word = run.outcome or WORDS[member.stage]
     return {
         **_named("run", result_dir),
         "point": run.run.point,
         "seed": run.run.seed,
-        "state": (run.status == "running" and _waits(result_dir)) or word,
+        "state": word,
         "jobs": run.job,
         **_place(result_dir),
         "total_steps": member.progress.total,
@@ -181,14 +194,6 @@ def _member(folder: Path, member: RunStatus) -> Row:
         "elapsed_s": member.took_s,
         "reason": run.reason,
     }
-
-
-def _waits(result_dir: Path) -> str:
-    """The phase of a run that waits for a person; "" where it does not."""
-    with suppress(OSError, journal.JournalDamagedError):
-        phase = fold(journal.read(result_dir / JOURNAL)).phase
-        return phase if phase.startswith("waits for a") else ""
-    return ""
 
 
 TITLES = ("run", "id", "state", "attempt", "step", "metric", "started", "took", "folder")
@@ -200,6 +205,8 @@ def lines(row: Row) -> Iterator[tuple[str, ...]]:
     """A row of the first level and the runs below it as a table shows them, under TITLES; the folders of
     those are in the sweep's and have their names. A run that goes on has a line of one cell below it."""
     yield _cells(row, "")
+    for line in row.get("to_answer", ()):
+        yield (f"  {line}",)
     if "now" in row and row["now"].brief:
         yield (f"  {row['now'].brief}",)
     members = row.get("runs", ())
@@ -224,13 +231,13 @@ def _cells(row: Row, branch: str) -> tuple[str, ...]:
         branch + one_line(row["name"]),
         *(row.get("id", "")[:4], state, str(row.get("attempts", row.get("jobs") or "")), step),
         one_line(value),
-        *(began, took, "" if branch else _nearest(row["result_dir"])),
+        *(began, took, "" if branch else nearest(row["result_dir"])),
     )
 
 
-def _nearest(folder: str) -> str:
+def nearest(folder: str | Path) -> str:
     """The path as it is typed here: relative where that is shorter."""
-    return min(folder, os.path.relpath(folder), key=len)
+    return min(str(folder), os.path.relpath(folder), key=len)
 
 
 def _step(row: Row) -> str:

@@ -16,7 +16,6 @@ from typing import Any
 from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.journal.order import Event
 from harness.providers.chat import (
-    NoAccessError,
     Provider,
     ProviderError,
     Reply,
@@ -112,10 +111,8 @@ class Model:
         *,
         patience_s: float,
         interrupted: asyncio.Event | None = None,
-        waits_for_access: bool = False,
     ) -> Reply:
-        """The model's reply, waiting up to `patience_s` seconds for a provider that is unavailable, and where
-        it `waits_for_access`, for a person to put right what NoAccessError names.
+        """The model's reply, waiting up to `patience_s` seconds for a provider that is unavailable.
 
         Raises LimitReachedError, OutOfPatienceError, InterruptedAskError (when `interrupted` is set before
         the reply is there), and the provider's RejectedError and RequestTooLongError. Whatever ends it, the
@@ -133,8 +130,7 @@ class Model:
         begun = after(spending, reserved)
         try:
             self._transcript.request(call.number, self.name, request, self._clock.time())
-            passing = (UnavailableError, NoAccessError) if waits_for_access else (UnavailableError,)
-            reply = await self._until_answered(request, begun, call, patience_s, interrupted, passing)
+            reply = await self._until_answered(request, begun, call, patience_s, interrupted)
         except BaseException as error:
             self._failed(call, error)
             raise
@@ -155,14 +151,13 @@ class Model:
         call: _Call,
         patience_s: float,
         interrupted: asyncio.Event,
-        passing: tuple[type[ProviderError], ...],
     ) -> Reply:
         start = self._clock.time()
         warned_at: float | None = None
         while True:
             try:
                 return await self._try(request, call, interrupted)
-            except passing as error:
+            except UnavailableError as error:
                 now = self._clock.time()
                 text = redact(str(error), self._transcript.secrets)
                 self._note(call, text)

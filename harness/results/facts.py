@@ -15,8 +15,9 @@ from typing import TypeVar
 import numpy as np
 
 from harness.blueprint.types import Blueprint, MetricSpec
+from harness.journal.events import Approved, Denied, PersonAnswered
 from harness.results.leading import PASS_RATE, Leading
-from harness.results.raw import number_in
+from harness.results.raw import json_lines, number_in
 from harness.results.result import course_facts, leading_of, result_facts
 from harness.results.sources import computed
 from harness.results.types import (
@@ -36,6 +37,7 @@ from harness.state import NOT_PLANNED
 from monitors.metrics.axis import AXIS_WORDS, whole
 from monitors.metrics.names import direction
 
+ANSWERS = (Approved.kind, Denied.kind, PersonAnswered.kind)  # with how long they were waited for
 RECENT = 10  # rows at the end of a run that the throughput is the median of
 MAX_METRICS = 60  # metrics in the report's table
 MAX_EVALUATIONS = 400  # validations with a fact for each number
@@ -247,9 +249,17 @@ def _key_facts(record: Record, facts: Mapping[str, Fact], leading: Leading | Non
     yield from _extent(record)
     ended = [one.folder for one in record.attempts if number_in(one.exit or {}, "ended_at") is not None]
     if ended and (record.result_dir / "journal.jsonl").is_file():
-        sources = (Source(f"{ended[-1]}/exit.json", key="ended_at"), Source("journal.jsonl", 1, key="time"))
+        ends = (Source(f"{ended[-1]}/exit.json", key="ended_at"), Source("journal.jsonl", 1, key="time"))
         label = "wall time, first decision to the end of training"
-        yield Fact("key/wall_time", label, "seconds", "elapsed", sources)
+        yield Fact("key/wall_time", label, "seconds", "elapsed", (*ends, *_waits(record)))
+
+
+def _waits(record: Record) -> Iterator[Source]:
+    """How long nothing ran because a person was asked, while the training was still to come."""
+    last = max((number_in(one.exit or {}, "ended_at") or 0.0 for one in record.attempts), default=0.0)
+    for row in json_lines(record.result_dir / "journal.jsonl", "journal.jsonl", []):
+        if row.data.get("kind") in ANSWERS and (number_in(row.data, "time") or last) < last:
+            yield Source("journal.jsonl", row.line, key="waited_s")
 
 
 def _others(record: Record, led: str) -> list[Series]:

@@ -75,7 +75,7 @@ def _compute(fact: Fact, reader: SourceReader) -> tuple[float, Interval | None]:
     if fact.recipe in ("value", "median", "elapsed"):
         numbers = [reader.number(source) for source in fact.sources]
         if fact.recipe == "elapsed":
-            return numbers[0] - numbers[1], None
+            return numbers[0] - sum(numbers[1:]), None
         return (numbers[0] if fact.recipe == "value" else float(np.median(numbers))), None
     validations = [reader.tasks(source) for source in fact.sources]
     return task_statistics.by_recipe(fact.recipe, validations, fact.measure, fact.unit)
@@ -120,7 +120,7 @@ class SourceReader:
     def number(self, source: Source) -> float:
         """The number at a source, also found where it was taken from."""
         row, key = self._row(source), source.key or ""
-        values = row.get("values")
+        values = row.get("values", row.get("data"))  # of a metrics.jsonl, of a journal
         value = number_in(values if isinstance(values, dict) and key in values else row, key)
         if value is None:
             raise SourceError(f"{source} holds no number called {key!r}")

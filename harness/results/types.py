@@ -160,7 +160,7 @@ Unit = Literal["rate", "count", "seconds", "number", "difference"]
 Recipe = Literal[
     "value",  # the number that stands there
     "median",  # of the numbers that stand there
-    "elapsed",  # first number minus second number, both times
+    "elapsed",  # first number minus second number, both times, minus all others, which are seconds
     "row_count",  # rows of a metrics.jsonl
     "row_number",  # how many rows of metrics.jsonl there are up to this line
     "position",  # step or epoch of the row on this line, worked out from what the rows up to it name

@@ -292,6 +292,8 @@ def _short(value: Any) -> str:
 def run_flag(state: ExperimentState, known: Secrets) -> dict[str, Any]:
     """What finish.flag says of a run that has ended, its manifest left out."""
     about: dict[str, Any] = {"experiment_id": state.experiment_id, "attempts": len(state.attempts)}
+    if state.waited_s:
+        about["waited_s"] = state.waited_s
     if state.what_to_do:
         about["what_to_do"] = [each.sentence for each in state.what_to_do]
     if state.reported is not None and state.reported.result is not None:

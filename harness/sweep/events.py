@@ -47,6 +47,23 @@ class RunStarted(Event, kind="started", bars="over:{event.run}", sets="running:{
     entries: int = 0
 
 
+class RunAsks(Event, kind="run_asks", needs="running:{event.run}"):
+    """The run has given its slot back until a person answers. `number`: of the entry of its journal that
+    asks; `alike`: the same for all runs that ask the same; `text`, `options`: of the question."""
+
+    run: str
+    number: int
+    alike: str
+    text: str
+    options: tuple[str, ...] = ()
+
+
+class RunGoesOn(Event, kind="run_goes_on", needs="running:{event.run}"):
+    """A person has answered the run, or the time for it is over: it goes on as soon as it has a slot."""
+
+    run: str
+
+
 class RunEnded(
     Event, kind="ended", needs="running:{event.run}", clears="running:{event.run}", sets="over:{event.run}"
 ):
@@ -108,7 +125,8 @@ class SweepReported(Event, kind="reported", bars="running"):
 
 _SHARED = (Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Finish)
 _OWN = (
-    *(CanaryPassed, RunStarted, RunEnded, MetricNamed, RunMeasured, RunLeftOut, Closing, Drifted),
+    *(CanaryPassed, RunStarted, RunAsks, RunGoesOn, RunEnded),
+    *(MetricNamed, RunMeasured, RunLeftOut, Closing, Drifted),
     Narrated,
 )
 SWEEP = Order(

@@ -23,8 +23,9 @@ from harness.sweep import snapshot
 from harness.sweep.ending import ending
 from harness.sweep.events import Drifted, Narrated, SweepReported
 from harness.sweep.folder import CANARY, SweepFolder
-from harness.sweep.run_files import run_end
+from harness.sweep.run_files import Progress, run_end
 from harness.sweep.state import Sweep, SweepState, load_state
+from harness.sweep.status import status
 
 if TYPE_CHECKING:
     from harness.providers.choice import LlmConfig
@@ -126,6 +127,7 @@ def build(
         no_words="" if is_written else how,
         commit=f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}" if git else "",
         plan=state.plan.as_json(),
+        to_answer=tuple(status(state, 0.0, lambda run: Progress()).to_answer_in_short(str(folder.dir))),
     )
     compared = compared or comparison(folder, state)
     return build_sweep_report(folder.dir, compared, about, state.narrative, into)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness import journal
-from harness.agent.approval import OpenQuestion, answer_file, is_answered, open_question
+from harness.agent import approval
 from harness.codec import decode
 from harness.journal.events import ActionFailed, AttemptEvent, Held, Intent, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
-from harness.sweep.events import Closing, MetricNamed, RunEnded, RunMeasured, RunStarted
+from harness.sweep.events import Closing, MetricNamed, RunAsks, RunEnded, RunGoesOn, RunMeasured, RunStarted
 from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import Host, Job, Lease
 from harness.sweep.run_files import RunEnd, has_value, last_words, run_end
@@ -31,8 +31,8 @@ _NO_PROGRESS = (Owner, OptionsGiven, LetGo, Held, Intent, ActionFailed)
 
 
 class RunSupervisor:
-    """Follows runs of one sweep, any number side by side. `waiting`: those that run nothing while a person is
-    asked; `slot_freed` is set when one begins to."""
+    """Follows runs of one sweep, any number side by side. `slot_freed` is set when one runs nothing any more
+    because a person is asked."""
 
     def __init__(
         self, sweep: Sweep, host: Host, environment: Callable[[], Mapping[str, str]], pause_s: float
@@ -42,7 +42,6 @@ class RunSupervisor:
         self._environment = environment
         self._pause_s = pause_s
         self._options = decode(RunOptions, sweep.plan.options)
-        self.waiting: set[str] = set()
         self.slot_freed = asyncio.Event()
 
     async def follow(self, run: str, lease: Lease | None = None) -> None:
@@ -60,26 +59,38 @@ class RunSupervisor:
             if journal.is_owned(path := self._journal(run)):  # a person's `harness resume` has taken it over
                 await until(lambda: not journal.is_owned(path), path)
                 continue
-            if (question := open_question(_entries(path))) is not None:
+            question = approval.open_question(_entries(path)) if status == approval.GIVES_WAY else None
+            if question is not None:
                 await self._answered(run, question)
+                lease = await self._room_for(run, state.job + 1)
             await self._next_job(state)
 
-    async def _answered(self, run: str, question: OpenQuestion) -> None:
-        """Wait until a person has answered, or time is over; the slot is free for others meanwhile."""
-        folder, waits_until = self._sweep.folder.result_dir(run), question.asked_at + self._options.patience_s
-        self.waiting.add(run)
+    async def _answered(self, run: str, question: approval.OpenQuestion) -> None:
+        """Wait until a person has answered here, or a run that asks the same, or time is over; the slot is
+        free for others meanwhile."""
+        sweep, folder = self._sweep, self._sweep.folder.result_dir(run)
+        alike, waits_until = question.alike(folder), question.asked_at + self._options.patience_s
+        if sweep.state.runs[run].idle_since is None:
+            sweep.record(RunAsks(run, question.number, alike, question.text, question.options))
         self.slot_freed.set()
-        try:
-            await until(
-                lambda: (
-                    is_answered(folder, question)
-                    or self._sweep.clock() >= waits_until
-                    or self._sweep.state.stop_asked is not None
-                ),
-                answer_file(folder, question.number),
-            )
-        finally:
-            self.waiting.discard(run)
+        self._share_answer(alike)
+        await until(
+            lambda: (
+                approval.is_answered(folder, question)
+                or sweep.clock() >= waits_until
+                or sweep.state.stop_asked is not None
+            ),
+            approval.answer_file(folder, question.number),
+            sweep.folder.journal,
+        )
+        self._share_answer(alike)
+        if sweep.state.runs[run].asks:
+            sweep.record(RunGoesOn(run))
+
+    def _share_answer(self, alike: str) -> None:
+        """One answer holds for every run that asks the same, also for one that asks later."""
+        asked = self._sweep.state.questions[alike].asked
+        approval.share({self._sweep.folder.result_dir(run): number for run, number in asked.items()})
 
     async def first_value(self, run: str) -> None:
         """Return once the run's journal tells of its first step and its rows have the metric that the plan
@@ -120,6 +131,11 @@ class RunSupervisor:
             str(self._sweep.folder.result_dir(run)),
         )
 
+    async def _room_for(self, run: str, number: int) -> Lease:
+        while (lease := await self.reserve(run, number)) is None:
+            await self._host.room()
+        return lease
+
     def _job_id(self, run: str, number: int) -> str:
         """The name of a job and of its lease: unique for ever, and the same whenever it is asked for."""
         return f"{self._sweep.state.sweep_id}-{run}-{number:02d}"
@@ -139,8 +155,7 @@ class RunSupervisor:
             )
             if run_end(self._sweep.folder.result_dir(state.name)) or (is_stopping and not has_begun):
                 return None  # nothing is left to do
-            while lease is None and (lease := await self.reserve(state.name, state.job)) is None:
-                await self._host.room()
+            lease = lease or await self._room_for(state.name, state.job)
             await asyncio.to_thread(self._host.start, self._job(state, lease))
         return await self._host.ended(folder)
 

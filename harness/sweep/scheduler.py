@@ -119,8 +119,8 @@ class Scheduler:
             self._follow(run.name, lease)
 
     def _has_slot(self) -> bool:
-        running = [run for run in self.sweep.state.of("running") if run.name not in self._supervisor.waiting]
-        return not self.sweep.state.held and len(running) < self.sweep.plan.parallel
+        state = self.sweep.state
+        return not state.held and len(state.holding_slots) < self.sweep.plan.parallel
 
     def _hold(self) -> None:
         """Start nothing on a disk that is full: each run would fail at once, and the queue with them."""

@@ -25,10 +25,20 @@ Status = Literal["queued", "running", "ended", "not_run"]
 
 
 @dataclass(frozen=True)
+class SharedQuestion:
+    """What runs of the sweep ask a person alike. `asked`: by run, the number of the entry that asks."""
+
+    text: str
+    options: tuple[str, ...]
+    asked: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class RunState:
     """One run of the sweep. `job`: the running or last one's number, 0 before. `outcome`: as in its
     finish.flag, or "lost" when no job could carry it to an end. `value`: the metric at its end, None where
-    nothing is known. Times are epoch seconds."""
+    nothing is known. `asks`: what it waits for, by `RunAsks.alike`. `idle_since`: it has no slot because a
+    person was asked; `idle_s`: how long it had none before. Times are epoch seconds."""
 
     run: SweepRun
     status: Status = "queued"
@@ -40,6 +50,9 @@ class RunState:
     outcome: str = ""
     reason: str = ""
     value: float | None = None
+    asks: str = ""
+    idle_since: float | None = None
+    idle_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -49,12 +62,20 @@ class RunState:
     def is_canary(self) -> bool:
         return self.run.is_canary
 
+    def took_s(self, now: float) -> float | None:
+        """Seconds since its start, or that it took, without those for which a person was asked."""
+        if self.started_at is None:
+            return None
+        end = next(time for time in (self.idle_since, self.ended_at, now) if time is not None)
+        return end - self.started_at - self.idle_s
+
 
 @dataclass(frozen=True)
 class SweepState:
     """Everything known from the journal; the default value is a sweep that does not exist yet.
 
     `runs`: by name, in the order in which they are started, a canary first. `checked`: the rest may start.
+    `questions`: to a person, by `RunAsks.alike`, the answered ones among them.
     `metric`, `goal`: what the runs are compared by, the plan's, else as the first run that ended named it,
     with `metric_why` it was chosen where nobody did;
     `has_metric`: such a run has it. `closing`: why no run is started any more, "".
@@ -68,6 +89,7 @@ class SweepState:
     metric: str = ""
     goal: Goal | None = None
     metric_why: str = ""
+    questions: Mapping[str, SharedQuestion] = field(default_factory=dict)
     has_metric: bool = False
     checked: bool = False
     closing: str = ""
@@ -97,6 +119,15 @@ class SweepState:
         return tuple(run for run in self.runs.values() if not run.is_canary)
 
     @property
+    def waiting(self) -> tuple[RunState, ...]:
+        """The runs that wait for a person."""
+        return tuple(run for run in self.of("running") if run.asks)
+
+    @property
+    def holding_slots(self) -> tuple[RunState, ...]:
+        return tuple(run for run in self.of("running") if not run.asks)
+
+    @property
     def phase(self) -> str:
         """What the sweep is at, for people."""
         if self.verdict is not None:
@@ -105,6 +136,8 @@ class SweepState:
             return "stopping"
         if self.held:
             return f"waits, {self.held}"
+        if self.waiting and not self.holding_slots and not (self.checked and self.of("queued")):
+            return "waits for your answer"
         if not self.checked:
             return "canary"
         if self.of("queued") and not self.closing:
@@ -114,12 +147,9 @@ class SweepState:
 
 def usual_s(runs: Iterable[RunState]) -> float | None:
     """Seconds that a run takes, the median of those that count; None before there is one."""
-    took = [
-        run.ended_at - run.started_at
-        for run in runs
-        if run.started_at is not None and run.ended_at is not None and run.outcome in COUNTING
-    ]
-    return statistics.median(took) if took else None
+    took = [run.took_s(run.ended_at) for run in runs if run.ended_at is not None and run.outcome in COUNTING]
+    known = [seconds for seconds in took if seconds is not None]
+    return statistics.median(known) if known else None
 
 
 def _created(state: SweepState, event: events.SweepCreated, entry: Entry) -> SweepState:
@@ -132,10 +162,24 @@ def _changed(state: SweepState, run: str, **changes: Any) -> SweepState:
     return replace(state, runs={**state.runs, run: replace(state.runs[run], **changes)})
 
 
+def _asks(state: SweepState, event: events.RunAsks, entry: Entry) -> SweepState:
+    before = state.questions.get(event.alike, SharedQuestion(event.text, event.options, {}))
+    question = replace(before, asked={**before.asked, event.run: event.number})
+    state = replace(state, questions={**state.questions, event.alike: question})
+    return _changed(state, event.run, asks=event.alike, idle_since=entry.time)
+
+
+def _not_idle(run: RunState, now: float) -> dict[str, Any]:
+    """What changes of a run that goes on, or ends, after a person was asked."""
+    idle_s = run.idle_s + (now - run.idle_since if run.idle_since is not None else 0.0)
+    return {"asks": "", "idle_since": None, "idle_s": idle_s}
+
+
 def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> SweepState:
     return _changed(
         state,
         event.run,
+        **_not_idle(state.runs[event.run], entry.time),
         status="running",
         job=event.job,
         started_at=state.runs[event.run].started_at or entry.time,
@@ -146,7 +190,7 @@ def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> Sweep
 
 def _ended(state: SweepState, event: events.RunEnded, entry: Entry) -> SweepState:
     ended = {"status": "ended", "ended_at": entry.time, "outcome": event.outcome, "reason": event.reason}
-    return _changed(state, event.run, **ended)
+    return _changed(state, event.run, **_not_idle(state.runs[event.run], entry.time), **ended)
 
 
 def _finish(state: SweepState, event: Finish, entry: Entry) -> SweepState:
@@ -159,6 +203,8 @@ FOLD: Fold[SweepState] = Fold(
         events.SweepCreated: _created,
         events.CanaryPassed: lambda state, event, _: replace(state, checked=True),
         events.RunStarted: _started,
+        events.RunAsks: _asks,
+        events.RunGoesOn: lambda state, event, _: _changed(state, event.run, asks=""),
         events.RunEnded: _ended,
         events.MetricNamed: lambda state, event, _: replace(
             state, metric=event.metric, goal=event.goal, metric_why=event.why, has_metric=True

@@ -19,18 +19,33 @@ from harness.state import COUNTING
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
 from harness.sweep.state import RunState, SweepState
-from harness.wording import metric_value_text, point_label, short_duration, short_labels
+from harness.wording import (
+    answer_text,
+    answering,
+    count_text,
+    metric_value_text,
+    point_label,
+    short_duration,
+    short_labels,
+)
 
 LEAST_SHARE = 0.05  # of its steps that a run must have made before its own speed tells when it will end
 
-Stage = Literal["queued", "running", "done", "failed", "cancelled"]
-GLYPHS: Mapping[Stage, str] = {"queued": "·", "running": "▸", "done": "✓", "failed": "✗", "cancelled": "–"}
-WORDS: Mapping[Stage, str] = {**{stage: stage for stage in GLYPHS}, "cancelled": "not run"}
+Stage = Literal["queued", "running", "waiting", "done", "failed", "cancelled"]
+GLYPHS: Mapping[Stage, str] = {
+    "queued": "·", "running": "▸", "waiting": "?", "done": "✓", "failed": "✗", "cancelled": "–"
+}  # fmt: skip
+WORDS: Mapping[Stage, str] = {
+    **{stage: stage for stage in GLYPHS},
+    "waiting": "waiting for an answer",
+    "cancelled": "not run",
+}
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run. `took_s`: seconds since its start, or that it took."""
+    """One run. `took_s`: seconds since its start, or that it took, without those for which a person was
+    asked."""
 
     run: RunState
     stage: Stage
@@ -60,8 +75,8 @@ class RunStatus:
     def cell(self) -> str:
         """The run in a few characters: a sign for its state, and how far it is or what it came to."""
         number = metric_value_text(self.value) if self.value is not None else "no value"
-        more = {"running": self.step, "done": number, "failed": self.outcome}.get(self.stage, "")
-        return f"{GLYPHS[self.stage]} {more}".rstrip()
+        more = {"running": self.step, "waiting": "asks", "done": number, "failed": self.outcome}
+        return f"{GLYPHS[self.stage]} {more.get(self.stage, '')}".rstrip()
 
     @property
     def pace_s(self) -> float | None:
@@ -139,7 +154,7 @@ class SweepStatus:
     @property
     def counted(self) -> list[tuple[Stage, str]]:
         """`12 of 180 runs done`, `4 running`, `2 failed`, `162 queued`; what is none is left out."""
-        others: tuple[Stage, ...] = ("running", "failed", "queued", "cancelled")
+        others: tuple[Stage, ...] = ("running", "waiting", "failed", "queued", "cancelled")
         words = [(stage, f"{self.counts[stage]} {WORDS[stage]}") for stage in others if self.counts[stage]]
         return [("done", f"{self.counts['done']} of {len(self.compared)} runs done"), *words]
 
@@ -152,6 +167,24 @@ class SweepStatus:
         """The best point with its mean; "" before any run has ended with a value."""
         words = f"{one_line(self.best.label)}  {one_line(self.state.metric)}" if self.best else ""
         return f"{self.best.mean_so_far}  {words}" if self.best else ""
+
+    def to_answer(self, sweep: str) -> list[tuple[str, list[str]]]:
+        """What runs ask a person now, such as `3 runs ask: May it be lower?`, with a diff below it, and the
+        commands that answer it. `sweep`: how its folder is named there."""
+        by_question: dict[str, list[str]] = {}
+        for run in self.state.waiting:
+            by_question.setdefault(run.asks, []).append(run.name)
+        found = []
+        for alike, runs in by_question.items():
+            question = self.state.questions[alike]
+            who = f"{count_text(len(runs), 'run')} {'ask' if runs[1:] else 'asks'}"
+            named = sweep if len(by_question) == 1 else f"{sweep}/{runs[0]}"
+            found.append((f"{who}: {question.text}", answering(named, question.options)))
+        return found
+
+    def to_answer_in_short(self, sweep: str) -> list[str]:
+        """The same in a line for each."""
+        return [one_line(answer_text(ways, asked)) for asked, ways in self.to_answer(sweep)]
 
     @property
     def elapsed_s(self) -> float:
@@ -213,14 +246,13 @@ def labels(plan: SweepPlan) -> dict[str, str]:
 
 def _run(run: RunState, now: float, steps_of: Callable[[str], Progress]) -> RunStatus:
     is_running = run.status == "running"
-    end = now if is_running else run.ended_at
-    took = end - run.started_at if run.started_at is not None and end is not None else None
+    took = run.took_s(now) if is_running or run.ended_at is not None else None
     return RunStatus(run, _stage(run), steps_of(run.name) if is_running else Progress(), took)
 
 
 def _stage(run: RunState) -> Stage:
     if run.status == "queued" or run.status == "running":
-        return run.status
+        return "waiting" if run.asks else run.status
     if run.status == "not_run" or run.outcome == "cancelled":
         return "cancelled"
     return "done" if run.outcome in COUNTING else "failed"

@@ -1,5 +1,7 @@
 """People and a running agent: what it asks, what they answer and say, and what it tries before a launch."""
 
+import json
+
 import pytest
 
 from harness.journal.events import Launched, PersonAnswered, SmokeRan
@@ -89,6 +91,7 @@ def test_a_person_allows_what_only_they_may(
             QUESTION in shown and "+python train.py --data data/train.csv" in shown and "--lr 0.01" in shown
         )
         assert bench.launches() == 1
+        assert "answer with `harness approve results/trial`: The learning rate" in bench.harness("ls")
         bench.harness(answer[0], str(bench.result_dir), *answer[1:])
         assert "the first one counts" in bench.harness("deny", str(bench.result_dir), status=2)
         life.end(90.0)
@@ -175,6 +178,17 @@ def test_a_misspelt_path_is_put_to_a_person_without_a_model(bench: Bench, answer
         assert "nobody answered" in given.by
         waited_s = bench.state.deadline_at - bench.state.created_at - 600.0
         assert 2.0 < waited_s < 60.0, "the time limit counts the wait"
+    state, flag = bench.state, bench.flag
+    assert state.waited_s == pytest.approx(given.waited_s) and state.finished_at is not None
+    [row] = json.loads(bench.harness("ls", "--json"))
+    took_s = state.finished_at - state.created_at - given.waited_s
+    assert row["elapsed_s"] == pytest.approx(took_s) and flag["waited_s"] == given.waited_s
+    if answer == "approve":
+        [exit_record] = [json.loads((bench.attempt() / "exit.json").read_text())]
+        shown = {fact["id"]: fact["value"] for fact in bench.result["facts"]}
+        ran_s = exit_record["ended_at"] - state.created_at - given.waited_s
+        assert shown["key/wall_time"] == pytest.approx(ran_s, abs=0.1)
+        bench.harness("verify", str(bench.result_dir))
 
 
 def test_a_word_reaches_the_agent_at_its_next_decision(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 from harness.blueprint import Blueprint
 from harness.earlier_runs import estimate, in_folder, known_metrics
 from harness.experiment import create
-from harness.journal.events import Collected, Finish, Intent
+from harness.journal.events import ApprovalAsked, Collected, Denied, Finish, Intent
 from harness.state import Outcome
 from tests.harness.results.synthetic import attempt
 from tests.harness.sweep.varied import experiment
@@ -21,12 +21,21 @@ def another(own: Blueprint) -> Blueprint:
     return replace(own, name="before", path=path)
 
 
-def record(base: Blueprint, seconds: float, outcome: Outcome = Outcome.SUCCEEDED, config: str = "") -> Path:
+def record(
+    base: Blueprint,
+    seconds: float,
+    outcome: Outcome = Outcome.SUCCEEDED,
+    config: str = "",
+    asked_s: float = 0.0,
+) -> Path:
+    """A run that took so long, `asked_s` of it because nobody answered."""
     now = [1000.0]
     made = create(base, clock=lambda: now[0])
     if config:
         made.attempt_files(1).dir.mkdir(parents=True)
         made.attempt_files(1).config.write_text(config)
+    made.record(ApprovalAsked("launch", {}))
+    made.record(Denied("launch", {}, "nobody", waited_s=asked_s))
     now[0] += seconds
     for event in (Intent("collect"), Collected(outcome, ""), Intent("finish"), Finish(outcome, "")):
         made.record(event)
@@ -37,8 +46,8 @@ def record(base: Blueprint, seconds: float, outcome: Outcome = Outcome.SUCCEEDED
 def test_runs_of_the_same_blueprint_come_first(tmp_path: Path) -> None:
     mine, other = experiment(tmp_path / "a"), experiment(tmp_path / "b")
     assert estimate(mine) is None
-    for seconds in (100.0, 120.0, 500.0):
-        record(mine, seconds)
+    for seconds, asked_s in ((100.0, 0.0), (40_120.0, 40_000.0), (500.0, 0.0)):
+        record(mine, seconds, asked_s=asked_s)
     record(mine, 1.0, Outcome.FAILED)
     record(other, 2.0)
     found = estimate(mine)

@@ -36,7 +36,8 @@ class SweepAbout:
     """What the comparison itself does not know. `outcome`, `reason`: of the sweep, "" for runs that were
     compared without one. `started`, `ended`: epoch seconds. `canary`: what came of it, in words. `model`: the
     one that wrote the narrative, "". `no_words`: how to have one written, where there is none. `commit`: of
-    the snapshot. `plan`: the sweep's, as in its journal."""
+    the snapshot. `plan`: the sweep's, as in its journal. `to_answer`: what runs ask a person now, each with
+    the command that answers it."""
 
     outcome: str = ""
     reason: str = ""
@@ -47,6 +48,7 @@ class SweepAbout:
     no_words: str = ""
     commit: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
+    to_answer: tuple[str, ...] = ()
 
 
 def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAbout()) -> dict[str, Any]:
@@ -57,11 +59,11 @@ def build_page(comparison: Comparison, folder: Path, about: SweepAbout = SweepAb
     names = tuple(labels[key.name] for key in comparison.study.keys)
     is_good = wording.is_tested(comparison) and not warned
     took = f", {duration(about.ended - about.started)}" if about.started and about.ended else ""
-    titles = [f"caution: {one.title}" for one in warned]
+    first, titles = (*about.to_answer, said.verdict), [f"caution: {one.title}" for one in warned]
     return {
         **vars(said),
         "about": about,
-        "headline": tuple(filter(None, (said.verdict, *said.found, said.best, said.counts, *titles))),
+        "headline": tuple(filter(None, (*first, *said.found, said.best, said.counts, *titles))),
         "metric": comparison.metric,
         "better": "; ".join(
             filter(None, (wording.BETTER[comparison.study.goal], comparison.study.metric_why))

@@ -38,7 +38,9 @@ async def test_the_answer_decides(tmp_path: Path, word: str, refusal: str | None
     experiment = new_experiment(tmp_path, World([]))
     task = asking(experiment)
     await asyncio.sleep(0)
-    approval.answer(tmp_path, question(tmp_path), Answer(word, "me", "" if refusal is None else "it learns"))
+    approval.answer(
+        tmp_path, question(tmp_path).number, Answer(word, "me", "" if refusal is None else "it learns")
+    )
     assert await task == (STOP, refusal)
     assert approval.open_question(experiment.journal.entries) is None or word == "no"
     assert experiment.state.denied == (frozenset() if word == "yes" else {"stop"})
@@ -63,8 +65,8 @@ async def test_a_kill_in_between_asks_the_same_question_and_the_first_answer_cou
     await asyncio.gather(task, return_exceptions=True)
     experiment.close()
     asked = question(tmp_path)
-    approval.answer(tmp_path, asked, Answer("yes", "me"))
-    approval.answer(tmp_path, asked, Answer("no", "somebody else"))
+    approval.answer(tmp_path, asked.number, Answer("yes", "me"))
+    approval.answer(tmp_path, asked.number, Answer("no", "somebody else"))
     experiment = new_experiment(tmp_path, World([]))
     assert await asking(experiment) == (STOP, None)
     assert sum(entry.kind == "approval_asked" for entry in experiment.journal.entries) == 1

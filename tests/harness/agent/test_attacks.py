@@ -81,7 +81,7 @@ class WatchedExecutor(Executor):
         if question is not None:
             assert isinstance(action, actions.PatchCode)
             assert f"-{action.old}" in question.text and f"+{action.new}" in question.text
-            approval.answer(self.experiment.dir, question, approval.Answer(self.answer, "a person"))
+            approval.answer(self.experiment.dir, question.number, approval.Answer(self.answer, "a person"))
         return await asking
 
     async def act(self, action: actions.Action) -> dict[str, Any]:

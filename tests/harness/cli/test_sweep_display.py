@@ -12,7 +12,7 @@ from rich.console import Console
 
 from harness.cli import progress
 from harness.cli.sweep_display import LINE_EVERY_S, News, display_for, render
-from harness.sweep.events import Closing, RunEnded, RunLeftOut
+from harness.sweep.events import Closing, RunAsks, RunEnded, RunGoesOn, RunLeftOut
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
 from harness.sweep.state import Sweep
@@ -40,11 +40,11 @@ def stands(made: SweepPlan, *events: Timed, at: float = 1000.0) -> SweepStatus:
     return status(state(made, CHECKED, *events), BEGIN + at, lambda run: Progress(120, 240))
 
 
-def drawn(now: SweepStatus, width: int = 80, height: int = 24) -> list[str]:
+def drawn(now: SweepStatus, width: int = 80, height: int = 24, sweep: str = "") -> list[str]:
     """The lines that a terminal shows, without colours."""
     file = io.StringIO()
     console = Console(file=file, width=width, height=height, color_system=None)
-    console.print(render(now, width, height))
+    console.print(render(now, width, height, sweep))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -66,6 +66,24 @@ def test_five_points_at_80_columns() -> None:
     assert shown == ["✓ 0.900 · · 0.900 (one seed)", "✗ failed · · –", "· · – –"]
     assert "▸ 120/240" in row(lines, "kl_loss_coef=0.01")
     assert row(lines, "point").endswith("mean so far") and "seed 2" in row(lines, "point")
+
+
+def test_what_a_person_must_do_stands_above_all_else() -> None:
+    asks = [RunAsks(run, 7, "k", "May it be lower?\n-lr: 1\n+lr: 0.1") for run in ("p01-s0", "p02-s0")]
+    other = RunAsks("p03-s0", 7, "j", "Which?", ("a", "b"))
+    begun = [started(0, f"p0{n}-s0") for n in (1, 2, 3)]
+    lines = drawn(stands(FIVE, *begun, *((100, each) for each in asks)), sweep="here")
+    assert lines[:2] == [
+        "answer with `harness approve here`: 2 runs ask: May it be lower?",
+        "ablation  running",
+    ]
+    assert lines[2].startswith("0 of 15 runs done, 1 running, 2 waiting for an answer")
+    lines = drawn(stands(FIVE, *begun, *((100, each) for each in (*asks, other))), sweep="here")
+    assert lines[0].startswith("answer with `harness approve here/p01-s0`: 2 runs ask")
+    assert lines[1] == 'answer with `harness approve here/p03-s0 --choose "a"`: 1 run asks: Which?'
+    answered = [(100, asks[0]), (900, RunGoesOn("p01-s0")), (920, started(0, "p01-s0", 2)[1])]
+    now = stands(FIVE, started(0, "p01-s0"), *answered)
+    assert [run.took_s for run in now.runs if run.stage == "running"] == [180.0] and not now.to_answer("here")
 
 
 def test_sixty_points_show_first_what_one_wants_to_see() -> None:

@@ -63,7 +63,7 @@ def test_a_sweep_is_one_line(sweep: Path) -> None:
     assert "1 of 4 runs done, 1 running, 1 failed, 1 queued" in lines[2] and "unwatched" in lines[2]
     rows = as_json("ls")
     assert [row["kind"] for row in rows] == ["run", "sweep", "run"]
-    counts = {"queued": 1, "running": 1, "done": 1, "failed": 1, "cancelled": 0}
+    counts = {"queued": 1, "running": 1, "waiting": 0, "done": 1, "failed": 1, "cancelled": 0}
     assert rows[1]["counts"] == counts and "runs" not in rows[1]
 
 
@@ -134,7 +134,7 @@ def test_what_to_type_next(sweep: Path) -> None:
 
 
 def test_commands_for_runs_say_that_it_is_a_sweep(sweep: Path) -> None:
-    for command in ("logs", "attach", "replay", "diagnose", "approve"):
+    for command in ("logs", "attach", "replay", "diagnose"):
         status, out = called(command, str(sweep))
         assert status == 2 and "is a sweep, not a run" in out and str(sweep / "p01-s0") in out, command
 

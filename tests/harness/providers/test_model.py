@@ -175,16 +175,6 @@ async def test_what_will_not_pass_is_raised_at_once(bench: Made) -> None:
     assert made.clock.waits == []
 
 
-async def test_a_person_is_waited_for_where_that_is_wanted(bench: Made) -> None:
-    shut_out = chat.NoAccessError("fake:m answered 401: bad key")
-    made = bench(shut_out, shut_out, REPLY)
-    with pytest.raises(chat.NoAccessError):
-        await made.ask(patience_s=3600)
-    spent, asked = made.spending(), {"patience_s": 3600.0, "waits_for_access": True}
-    assert await made.model.ask(REQUEST, spent, **asked) == REPLY  # type: ignore[arg-type]
-    assert made.last["tries"] == 2 and len(made.clock.waits) == 1
-
-
 async def test_interrupted_between_tries_and_before_the_next_call(bench: Made) -> None:
     made, interrupted = bench(BUSY), asyncio.Event()
     made.clock.set_after = 3

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import journal
 from harness.agent import approval
 from harness.blueprint import read
 from harness.journal import Entry, Event, Journal
 from harness.journal.events import ApprovalAsked, AttemptEvent, Created, Held, Intent, Launched
+from harness.notifications import message
 from harness.state import Verdict
-from harness.sweep.events import RunStarted, SweepReported
+from harness.sweep.events import CanaryPassed, RunAsks, RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
@@ -23,6 +25,10 @@ from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, fails, gets_on
 
 PATIENCE_S = 20.0
+
+
+def journal_of(run: Path) -> Sequence[Entry]:
+    return journal.read(run / "journal.jsonl")
 
 
 async def done(sweep: Sweep, host: ScriptedHost, **more: Any) -> Verdict:
@@ -291,23 +297,57 @@ async def _story(folder: Path, made: SweepPlan, nth: int = 0, is_written: bool =
     return story, len(sweep.journal.entries)
 
 
-async def test_a_run_that_asks_a_person_gives_its_slot_to_the_others(tmp_path: Path) -> None:
-    made = begun(tmp_path, plan(2, 2, canary={}, parallel=1))
+def asks(made: Sweep, **about: str) -> Play:
+    """The job asks a person about this, and gives its slot back."""
 
-    def asks(job: Any) -> int:
+    def play(job: Any) -> int:
         job.result_dir.mkdir(exist_ok=True)
         with Journal(job.result_dir / "journal.jsonl", made.clock) as journal:
             journal.append(created())
-            journal.append(ApprovalAsked("launch", {}))
+            journal.append(ApprovalAsked("patch_code", {**about, "why": job.run}))
         return 75
 
-    host = ScriptedHost({"p02-s0": [asks]})
+    return play
+
+
+async def test_what_runs_ask_alike_is_answered_once_also_for_those_that_ask_later(tmp_path: Path) -> None:
+    made, told = begun(tmp_path, plan(4, 1, canary={}, parallel=4)), list[str]()
+    made.record(CanaryPassed("a test"))
+    made.listeners.append(lambda state, entry: told.append(message(tmp_path, state, entry)[0]))
+    same = {"path": "t.py", "old": "a", "new": "b"}
+    host = ScriptedHost({f"p0{n}-s0": [asks(made, **same)] for n in (1, 2, 4)})
+    host.plays["p03-s0"] = [asks(made, **{**same, "new": "c"})]
+    host.held.add("p04-s0")
+    task = asyncio.ensure_future(done(made, host))
+    await until(lambda: len(made.state.waiting) == 3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    task = asyncio.ensure_future(done(made, host))  # the next scheduler waits for the same
+    assert told.count("trial waits for your answer") == 2
+    answered = made.folder.result_dir("p02-s0")
+    question = approval.open_question(journal_of(answered))
+    assert question is not None
+    approval.answer(answered, question.number, approval.Answer("yes", "me"))
+    await until(lambda: {"p01-s0/02", "p02-s0/02"} <= {*host.started})
+    host.let_end("p04-s0")
+    await until(lambda: "p04-s0/02" in host.started)
+    assert [run.name for run in made.state.waiting] == ["p03-s0"] and "p03-s0/02" not in host.started
+    given = json.loads((made.folder.result_dir("p04-s0") / "approvals/0002.json").read_text())
+    assert (given["answer"], given["by"]) == ("yes", f"me{approval.FOR_ALL}")
+    Scheduler(made, host, dict, None).ask_to_stop("me")  # heard by a run that waits, too
+    assert (await task).outcome.value == "cancelled"
+    assert sum(isinstance(entry.event, RunAsks) for entry in made.journal.entries) == 4 and not host.twice
+
+
+async def test_a_run_that_asks_a_person_gives_its_slot_to_the_others(tmp_path: Path) -> None:
+    made = begun(tmp_path, plan(2, 2, canary={}, parallel=1))
+    host = ScriptedHost({"p02-s0": [asks(made, path="t.py", old="a", new="b")]})
     task = asyncio.ensure_future(done(made, host))
     await until(lambda: "p02-s1/01" in host.started and not host.leases)
     assert "p02-s0/02" not in host.started and not task.done()
     folder = made.folder.result_dir("p02-s0")
-    question = approval.open_question(Journal(folder / "journal.jsonl", lambda: 1.0).entries)
+    question = approval.open_question(journal_of(folder))
     assert question is not None
-    approval.answer(folder, question, approval.Answer("yes", "me"))
+    approval.answer(folder, question.number, approval.Answer("yes", "me"))
     assert (await task).outcome.value == "succeeded"
     assert host.started.count("p02-s0/02") == 1
