@@ -195,7 +195,7 @@ class LlmPolicy:
             if answer.done():
                 return await answer
         finally:
-            answer.cancel()
+            answer.cancel("the training went on without an answer")
             training.cancel()
             await asyncio.gather(answer, training, return_exceptions=True)
         if training.result().reason is WakeReason.TICK:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.agent.approval import open_question
 from harness.results.report import build_report
 from tests.harness.results.journals import Story, repaired_run, section, successful_run
 from tests.harness.results.page import Page
@@ -51,6 +52,19 @@ def test_code_that_a_model_changed_is_shown_first_and_every_number_is_marked(rep
         assert all("†" in row for row in rows)
     (diff,) = json.loads((repaired / "result.json").read_text())["code_changed_by_model"]
     assert "+port = config.port" in diff
+
+
+def test_what_a_look_left_open_is_told_and_can_be_answered_no_more(tmp_path: Path) -> None:
+    attempt(tmp_path).exit()
+    story = Story().created().attempt(1)
+    story.act("note", text="The loss is 0 from the first step on.")
+    asked = {"question": "Is a loss of 0 right?", "options": ["yes", "no"], "default": "no", "until": 9e9}
+    story.act("ask_person", changes=[], shown="", **asked)
+    assert open_question(story.entries) is not None
+    report = build_report(tmp_path, story.ended().entries, draws=False)
+    assert "nobody answered before the run was over: Is a loss of 0 right?" in report.headline
+    assert "The loss is 0 from the first step on." in report.html.read_text()
+    assert open_question(story.entries) is None
 
 
 def test_a_deviation_that_the_config_does_not_hold_is_said(tmp_path: Path) -> None:
