@@ -68,6 +68,14 @@ def test_the_threshold_is_the_baselines_mean_and_runs_that_miss_it_are_counted()
     assert other.value is not None and other.value.n == 2
 
 
+def test_values_of_an_evaluation_are_not_measured_against_the_curves_of_the_training() -> None:
+    study, results = grid(TWO)
+    found = compare_results(study, [replace(one, evaluated=True) for one in results])
+    assert found.yardstick.threshold is None and not any(run.area for run in found.runs)
+    said = "\n".join(notes(found))
+    assert "[exp_evaluate_command]" in said and "last one" not in said and "no areas" not in said
+
+
 def test_a_loss_is_better_when_it_is_lower() -> None:
     falls = [Curve((0, 10, 20), (2.0, 1.5, end)) for end in (1.0, 1.1, 1.05)]
     stays = [Curve((0, 10, 20), (2.0, 1.9, end)) for end in (1.8, 1.7, 1.75)]
