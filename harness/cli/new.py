@@ -161,7 +161,22 @@ def _write(
     shown = folder / name / blueprint.name
     files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())
     typer.echo(f"written: {', '.join(files)}")
+    for line in _known(blueprint):
+        typer.echo(line)
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
+
+
+def _known(written: Path) -> list[str]:
+    """What earlier runs of the same program tell: how long one takes, and the names of its metrics."""
+    from harness.blueprint import read
+    from harness.earlier_runs import estimate, metrics_of_program
+    from harness.sweep.points import config_text
+
+    plan = read(written)
+    config = config_text(plan)
+    takes, metrics = estimate(plan, config), metrics_of_program(plan, config)
+    lines = [f"takes:   {takes.in_words}"] if takes else []
+    return lines + ([f"metrics: {', '.join(metrics[:MOST_METRICS])}"] if metrics else [])
 
 
 def _parse(settings: list[str]) -> dict[str, str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import Blueprint
-from harness.earlier_runs import estimate, in_folder, known_metrics
+from harness.earlier_runs import estimate, in_folder, known_metrics, planned_end
 from harness.experiment import create
-from harness.journal.events import Collected, Finish, Intent
+from harness.journal.events import Collected, Finish, Intent, SmokeRan
 from harness.state import Outcome
 from tests.harness.results.synthetic import attempt
 from tests.harness.sweep.varied import experiment
@@ -21,13 +21,22 @@ def another(own: Blueprint) -> Blueprint:
     return replace(own, name="before", path=path)
 
 
-def record(base: Blueprint, seconds: float, outcome: Outcome = Outcome.SUCCEEDED, config: str = "") -> Path:
+def record(
+    base: Blueprint,
+    seconds: float,
+    outcome: Outcome = Outcome.SUCCEEDED,
+    config: str = "",
+    smoke: SmokeRan | None = None,
+) -> Path:
     now = [1000.0]
     made = create(base, clock=lambda: now[0])
     if config:
         made.attempt_files(1).dir.mkdir(parents=True)
         made.attempt_files(1).config.write_text(config)
     now[0] += seconds
+    if smoke is not None:
+        made.record(Intent("smoke_run"))
+        made.record(smoke)
     for event in (Intent("collect"), Collected(outcome, ""), Intent("finish"), Finish(outcome, "")):
         made.record(event)
     made.close()
@@ -44,6 +53,16 @@ def test_runs_of_the_same_blueprint_come_first(tmp_path: Path) -> None:
     found = estimate(mine)
     assert found is not None and (found.run_s, found.source) == (120.0, "3 earlier runs of this blueprint")
     assert getattr(estimate(other), "run_s", None) == 2.0
+
+
+def test_where_no_run_succeeded_the_pace_of_a_smoke_run_tells_it(tmp_path: Path) -> None:
+    base = replace(experiment(tmp_path / "a"), launch_command="python t.py --steps 100", yaml_path=None)
+    record(base, 700.0, Outcome.FAILED, smoke=SmokeRan(failed=False, steps=2, took_s=9.0, whole_s=400.0))
+    found = estimate(replace(another(base), launch_command="python t.py --steps 200"))
+    assert found is not None and found.run_s == 800.0 and "smoke run" in found.source
+    assert planned_end(base, {}, "step") == 100.0
+    record(another(base), 100.0)
+    assert getattr(estimate(base), "run_s", None) == 100.0
 
 
 @pytest.mark.parametrize(

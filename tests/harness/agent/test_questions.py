@@ -128,7 +128,14 @@ def test_a_question_ends_with_the_situation_it_was_about(question_topic: str, la
         (Progress(1000.0), None, 800.0),
         (Progress(2000.0), None, None),
     ],
-    ids=["a third", "two thirds", "none is left", "too short", "no end is known", "looked at, without an end"],
+    ids=[
+        "a third",
+        "two thirds",
+        "none is left",
+        "too short",
+        "no end is known",
+        "looked at, without an end",
+    ],
 )
 def test_a_run_wakes_when_its_training_comes_to_a_look(
     progress: Progress, left_s: float | None, after_s: float | None
