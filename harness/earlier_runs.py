@@ -133,6 +133,13 @@ def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
     return next(filter(None, (run.metrics() for run in reversed(of_blueprint(blueprint)))), ())
 
 
+def metrics_of_program(blueprint: Blueprint) -> tuple[str, ...]:
+    """The metrics of the newest run of the same program that has any; () without one."""
+    name = _program(blueprint, {}).name
+    alike = (run for run in reversed(list(_newest())) if run.program.name == name)
+    return next(filter(None, (run.metrics() for run in alike)), ())
+
+
 def in_folder(folder: Path) -> list[EarlierRun]:
     """The newest run of each program of a person's own that was run in this folder."""
     found: dict[str, EarlierRun] = {}

@@ -237,7 +237,7 @@ class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
     """What is prepared ran for a moment. `failed`: it ended by itself before it had shown its steps; `steps`:
     how many rows there were; `status`: its exit status, None where it was ended; `log`: its last lines where
     it failed; `error`: why it could not be tried; `left`: files that it wrote into the folder of the code,
-    where the launch finds them; `whole_s`: how long all of the training takes at its pace, None if not known."""
+    where the launch finds them; `whole_s`: how long all of it takes at its pace, None where not known."""
 
     action: ClassVar[str] = "smoke_run"
     failed: bool
