@@ -9,6 +9,7 @@ entry that asked. A kill in between asks the same question again, and an answer 
 
 import asyncio
 import json
+import shlex
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -85,9 +86,10 @@ class OpenQuestion:
 
     def commands(self, folder: Path) -> list[str]:
         """What answers it on a command line."""
+        run = shlex.quote(str(folder))
         if self.options:
-            return [f'harness approve {folder} --choose "{option}"' for option in self.options]
-        return [f"harness approve {folder}", f'harness deny {folder} --because "…"']
+            return [f"harness approve {run} --choose {shlex.quote(option)}" for option in self.options]
+        return [f"harness approve {run}", f'harness deny {run} --because "…"']
 
 
 def is_needed(action: Action, state: ExperimentState) -> bool:

@@ -99,5 +99,8 @@ def test_programs_of_a_folder_with_what_they_measured(tmp_path: Path) -> None:
     attempt(record(own, 10.0)).metrics([(1, {"loss": 1.0, "a/b": 2.0})])
     [run] = in_folder(own.codebase_dir)
     assert (run.took_s, run.metrics()) == (10.0, ("loss", "a/b")) == (10.0, known_metrics(own))
-    assert metrics_of_program(replace(another(own), launch_command="python t.py --steps 7")) == ("loss", "a/b")
+    assert metrics_of_program(replace(another(own), launch_command="python t.py --steps 7")) == (
+        "loss",
+        "a/b",
+    )
     assert in_folder(tmp_path.parent) == []
