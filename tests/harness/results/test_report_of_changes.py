@@ -67,6 +67,24 @@ def test_what_a_look_left_open_is_told_and_can_be_answered_no_more(tmp_path: Pat
     assert open_question(story.entries) is None
 
 
+@pytest.mark.parametrize(
+    ("command", "seed_key"),
+    [
+        ("python t.py --lr 0.1 --seed 3", "arg:--seed"),
+        ("python t.py trainer.seed=3", "arg:trainer.seed"),
+        ("python t.py --lr 0.1", ""),
+        ("python t.py --seed 1 data.seed=2", ""),
+    ],
+)
+def test_a_run_of_one_seed_names_the_command_for_more(tmp_path: Path, command: str, seed_key: str) -> None:
+    attempt(tmp_path).exit().metrics([(1, {"loss": 1.0}), (2, {"loss": 0.5})])
+    story = Story().created("playbook", launch_command=command).attempt(1)
+    report = build_report(tmp_path, story.ended().entries, draws=False)
+    shown = (tmp_path / "result.md").read_text()
+    assert ("## Next experiment" in shown) == bool(seed_key) and "harness sweep" not in str(report.headline)
+    assert not seed_key or f"--seeds 3 --seed-key {seed_key} --metric loss`" in shown
+
+
 def test_a_deviation_that_the_config_does_not_hold_is_said(tmp_path: Path) -> None:
     for number in (1, 2):
         attempt(tmp_path, number).exit(1).config("ajet:\n  port: 8000\n  seed: 0\n")
