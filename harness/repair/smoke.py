@@ -46,7 +46,7 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
     apart = _Apart(request.codebase, state_home() / "smoke" / request.attempt_id)
     pace = None
     if files.state() == "not_started":
-        pace = _Pace(uptime())
+        pace = Pace(uptime())
         request = await asyncio.to_thread(apart.put, request, files)
         spec = launching.launch_spec(experiment.blueprint, files, request)
         await asyncio.to_thread(launch, spec)
@@ -60,12 +60,13 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         watch.poll(final=True)
         info = files.supervisor()
+        whole_s = pace.whole_s(_total(experiment, files, watch)) if pace is not None else None
         began_at = info.started_at if info is not None else None
         left = await asyncio.to_thread(apart.left, began_at, experiment.dir) if began_at else ()
         return replace(
             _came_to(experiment, files, watch, steps),
             left=left,
-            whole_s=_whole_s(experiment, files, watch, pace),
+            whole_s=whole_s,
         )
     finally:
         watch.close()
@@ -76,30 +77,31 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
 
 
 @dataclass
-class _Pace:
+class Pace:
     """When the first and the last row came (uptime), and where they stand."""
 
     began: float
     first: tuple[float, float] | None = None
     last: tuple[float, float] = (0.0, 0.0)
 
-    def note(self, place: float) -> None:
+    def note(self, now: float, place: float) -> None:
         if self.first is None:
-            self.first = self.last = (uptime(), place)
+            self.first = self.last = (now, place)
         elif place > self.last[1]:
-            self.last = (uptime(), place)
+            self.last = (now, place)
+
+    def whole_s(self, total: float | None) -> float | None:
+        """How long it takes to come to `total`: the start once, the rest at this pace; None if not known."""
+        if not total or self.first is None or self.last[1] <= self.first[1]:
+            return None
+        (first_at, first), (last_at, last) = self.first, self.last
+        return round(first_at - self.began + (last_at - first_at) / (last - first) * (total - first), 1)
 
 
-def _whole_s(experiment: Experiment, files: AttemptFiles, watch: Watch, pace: _Pace | None) -> float | None:
-    """How long the whole training would take; None where its pace or its end is not known."""
-    if pace is None or pace.first is None or pace.last[1] <= pace.first[1]:
-        return None
-    axis, config = watch.rows.axis.kind, TrainingConfig.of_attempt(files.config)
-    total = watch.rows.total or planned_end(experiment.blueprint, config.data, axis)
-    if not total:
-        return None
-    (first_at, first), (last_at, last) = pace.first, pace.last
-    return round(first_at - pace.began + (last_at - first_at) / (last - first) * (total - first), 1)
+def _total(experiment: Experiment, files: AttemptFiles, watch: Watch) -> float | None:
+    """How many steps or epochs the training has, by its rows, its config or its command."""
+    config = TrainingConfig.of_attempt(files.config)
+    return watch.rows.total or planned_end(experiment.blueprint, config.data, watch.rows.axis.kind)
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,13 @@ def _request(
 
 
 async def _until_seen(
-    files: AttemptFiles, watch: Watch, steps: int, give_up: float, pace: _Pace | None
+    files: AttemptFiles, watch: Watch, steps: int, give_up: float, pace: Pace | None
 ) -> None:
     """Until there are rows of so many steps or the command is over."""
     while uptime() < give_up and files.state() in ("not_started", "running"):
         watch.poll()
         if pace is not None and watch.rows.place is not None:
-            pace.note(watch.rows.place)
+            pace.note(uptime(), watch.rows.place)
         if watch.rows.count >= steps:
             return
         await asyncio.sleep(LOOK_EVERY_S)
