@@ -243,7 +243,7 @@ class SmokeRun(Action, kind="smoke_run"):
     """Try the command of the NEXT launch until it has shown so many steps or the seconds are over: no
     attempt, no results. Do this before the launch of a repair whose training is long."""
 
-    steps: Annotated[int, Field(ge=1, le=20, description="Metric rows to see.")] = 1
+    steps: Annotated[int, Field(ge=1, le=20, description="Metric rows to see.")] = 2
     seconds: Annotated[int, Field(ge=5, le=600, description="At most.")] = 120
     why: Why
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import index, journal
+from harness.config.training import TrainingConfig
+from harness.journal.events import SmokeRan
 from harness.state import Outcome
 from harness.wording import count_text, short_duration
 
@@ -55,14 +57,16 @@ class EarlierRun:
         is_good = state.verdict is not None and state.verdict.outcome is Outcome.SUCCEEDED
         return state.took_s(state.finished_at) if is_good and state.finished_at is not None else None
 
+    @property
+    def smoke_s(self) -> float | None:
+        """How long it would take at the pace of its last smoke run; None where that is not known."""
+        ran = journal.events_of(journal.read(self.folder / "journal.jsonl"), SmokeRan)
+        return next((each.whole_s for each in reversed(list(ran)) if each.whole_s is not None), None)
+
     @cached_property
     def program(self) -> _Program:
-        from harness.config.reader import text_of
-
-        text = None
-        with suppress(OSError, ValueError):
-            text = text_of(self.folder / "attempts" / "01" / "config.yaml")
-        return _program(self.state.blueprint, text)
+        config = TrainingConfig.of_attempt(self.folder / "attempts" / "01" / "config.yaml")
+        return _program(self.state.blueprint, config.data)
 
     def metrics(self) -> tuple[str, ...]:
         from harness.results.collect import collect
@@ -97,24 +101,43 @@ def of_blueprint(blueprint: Blueprint) -> list[EarlierRun]:
 
 def estimate(blueprint: Blueprint, config: str | None = None) -> Estimate | None:
     """What one run takes: the median of the runs of this blueprint file that succeeded, else of runs of the
-    same program with settings of the same size, in proportion to its steps; None where there are none."""
+    same program with settings of the same size, in proportion to its steps; where none succeeded, at the pace
+    of their smoke runs; None where there are none."""
     took = [run.took_s for run in of_blueprint(blueprint) if run.took_s is not None]
     if took:
         return Estimate(statistics.median(took), f"{count_text(len(took), 'earlier run')} of this blueprint")
-    planned = _program(blueprint, config)
-    found = [(run.took_s, planned.share_of(run.program)) for run in _newest() if run.took_s is not None]
-    took = [took_s * share for took_s, share in found if share is not None]
+    planned = _program(blueprint, TrainingConfig.of_text(config or "").data)
+    alike = [(run, share) for run in _newest() if (share := planned.share_of(run.program)) is not None]
+    took = [run.took_s * share for run, share in alike if run.took_s is not None]
+    what = "earlier run"
+    if not took:
+        took = [run.smoke_s * share for run, share in alike if run.smoke_s is not None]
+        what = "smoke run"
     if not took:
         return None
-    words = f"{count_text(len(took), 'earlier run')} of {planned.name} with settings of the same size"
+    words = f"{count_text(len(took), what)} of {planned.name} with settings of the same size"
     return Estimate(
         statistics.median(took), f"{words}{', in proportion to its steps' * bool(planned.amount)}"
     )
 
 
+def planned_end(blueprint: Blueprint, config: Mapping[str, Any], axis: str) -> float | None:
+    """How many steps or epochs (`axis`) the config or the command names; None where none or several do."""
+    amount = _program(blueprint, config).amount
+    named = [count for key, count in amount.items() if key.lower().endswith((axis, f"{axis}s"))]
+    return named[0] if len(named) == 1 else None
+
+
 def known_metrics(blueprint: Blueprint) -> tuple[str, ...]:
     """The metrics of the newest run of this blueprint file that has any; () without one."""
     return next(filter(None, (run.metrics() for run in reversed(of_blueprint(blueprint)))), ())
+
+
+def metrics_of_program(blueprint: Blueprint) -> tuple[str, ...]:
+    """The metrics of the newest run of the same program that has any; () without one."""
+    name = _program(blueprint, {}).name
+    alike = (run for run in reversed(list(_newest())) if run.program.name == name)
+    return next(filter(None, (run.metrics() for run in alike)), ())
 
 
 def in_folder(folder: Path) -> list[EarlierRun]:
@@ -137,14 +160,11 @@ def _read(runs: list[index.IndexedRun]) -> Iterator[EarlierRun]:
             yield EarlierRun(run.dir, index.load_state(run.dir))
 
 
-def _program(plan: Blueprint, config: str | None) -> _Program:
+def _program(plan: Blueprint, config: Mapping[str, Any]) -> _Program:
     from harness.command import calls, python_programs, values_of
-    from harness.config import edit, flatten, keys
-    from harness.config.reader import UnreadableConfigError
+    from harness.config import flatten, keys
 
-    values: dict[str, Any] = {}
-    with suppress(UnreadableConfigError):
-        values = flatten(edit.load(config or ""))
+    values = dict(flatten(config))
     values |= values_of(plan.launch_command or "")
     started = list(python_programs(calls(plan.launch_command or "", plan.codebase_dir, {})))
     name = plan.launch_command or "the bundled trainer"

@@ -31,6 +31,7 @@ from harness.journal.events import (
     ApprovalAsked,
     Approved,
     ChangePrepared,
+    Collected,
     Denied,
     PersonAnswered,
     PersonAsked,
@@ -123,7 +124,10 @@ def is_needed(action: Action, state: ExperimentState) -> bool:
 
 
 def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
-    """The newest question without an answer; first the one that the run waits for."""
+    """The newest question without an answer; first the one that the run waits for. None once the results were
+    collected: nothing follows from an answer then."""
+    if any(isinstance(entry.event, Collected) for entry in entries):
+        return None
     question, granted = _newest(entries)
     if question is not None:
         return None if granted else question

@@ -9,6 +9,7 @@ costs at most one call; without an answer (outage, limit, nonsense) the playbook
 import asyncio
 import logging
 import math
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +41,7 @@ from harness.providers.model import InterruptedAskError, LimitReachedError, Mode
 from harness.providers.tools import CallError
 from harness.providers.trial import trouble_of
 from harness.state import ExperimentState, Outcome
+from monitors.wait import Waiter, WakeReason
 
 MOST_CALLS_OF_A_REPLY = 6
 MAX_SHRUNK = 3
@@ -157,12 +159,13 @@ class LlmPolicy:
             patience = PATIENCE_FOR_WORDS_S
         try:
             request = view.request(self._experiment, consultation, observation.evidence)
-            await self._model.ask(
+            asking = self._model.ask(
                 request,
                 self._state.llm.spending,
                 patience_s=min(patience, self._longest_patience_s),
                 interrupted=self._interrupted,
             )
+            await (self._while_it_trains(asking, consultation) if self._state.trains else asking)
         except InterruptedAskError:
             return False
         except (OutOfPatienceError, NoAccessError) as error:
@@ -180,6 +183,25 @@ class LlmPolicy:
             self._close(consultation, f"no answer: {error}")
             return True
         return True
+
+    async def _while_it_trains(self, asking: Coroutine[Any, Any, Any], asked: Consultation) -> None:
+        """Wait for the answer, but not beyond the end of the training, and for a look no longer than
+        PATIENCE_WHILE_RUNNING_S. Raises InterruptedAskError and OutOfPatienceError."""
+        assert self._state.attempt is not None  # it trains
+        waiter = Waiter(self._experiment.attempt_files(self._state.attempt.number))
+        longest_s = PATIENCE_WHILE_RUNNING_S if asked.kind == "look" else math.inf
+        answer, training = asyncio.ensure_future(asking), asyncio.ensure_future(waiter.wait(longest_s))
+        try:
+            await asyncio.wait({answer, training}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return await answer
+        finally:
+            answer.cancel("the training went on without an answer")
+            training.cancel()
+            await asyncio.gather(answer, training, return_exceptions=True)
+        if training.result().reason is WakeReason.TICK:
+            raise OutOfPatienceError(f"the model did not answer within {longest_s:g} s")
+        raise InterruptedAskError("the training ended before the answer came")
 
     def _take(self, consultation: Consultation) -> Action | None:
         """The action of the settled answer; None after it was turned down or has closed the question."""

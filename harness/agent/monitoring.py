@@ -5,12 +5,14 @@ files from their start, and events that the journal knows already are not record
 """
 
 import asyncio
+import math
 import socket
 import time
 from dataclasses import fields, replace
 from functools import partial
 
 from harness.agent.neighbours import others_train_in
+from harness.agent.questions import next_look_s
 from harness.attempt import AttemptEnd
 from harness.blueprint.types import MetricSpec
 from harness.config.training import TrainingConfig
@@ -36,6 +38,7 @@ RESOURCES_EVERY_S = 30.0
 STARTING_LOOK_S = 2.0
 SHELL_PATIENCE_S = 600.0
 REFUSED_LOOK_S = 30.0
+SHORTEST_LOOK_S = 30.0
 
 
 class AttemptMonitor:
@@ -203,13 +206,24 @@ class AttemptMonitor:
         self._experiment.record(seen)
 
     def _next_deadline(self) -> float:
-        """When to look even if nothing happens: while nothing has started, at the first-step time-out, and
-        when the supervisor should long have ended the attempt by itself."""
-        end, now = self._end_of_patience(), self._experiment.clock()
+        """When to look even if nothing happens: while nothing has started, at the first-step time-out, when a
+        model is to look, and when the supervisor should long have ended the attempt by itself."""
+        now = self._experiment.clock()
+        end = min(self._end_of_patience(), self._next_look(now))
         due = self._first_step_due()
         if due is None:
             return min(end, now + STARTING_LOOK_S)
         return min(end, due) if now < due and not self.watch.rows.first_step_seen else end
+
+    def _next_look(self, now: float) -> float:
+        """When a model is to look at the training next, if one is."""
+        state = self._experiment.state
+        if not state.options.looks or state.attempt is None:
+            return math.inf
+        progress = self.progress(state.attempt, now)
+        if progress is None:
+            return math.inf
+        return now + max(SHORTEST_LOOK_S, next_look_s(progress, self.remaining_s(now)))
 
     def _first_step_due(self) -> float | None:
         """When the first step is late, None while the command has not been started yet."""

@@ -4,6 +4,7 @@ A topic names a question once and for all in the life of an experiment (`failure
 question, there is none, and no call is made.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from harness.actions import (
 )
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.llm_use import WORDS
-from harness.observation import Observation
+from harness.observation import Observation, Progress
 from harness.state import AttemptState, ExperimentState
 
 LOOK_FROM_S = 1800.0
@@ -138,6 +139,17 @@ def _look(observation: Observation, attempt: AttemptState) -> Question | None:
     which = next(name for name, due in _LOOKS.items() if share >= due)
     where = f"{share:.0%} of its steps are done" if progress.share is not None else "its end is not known"
     return Question("look", f"look:{attempt.number}:{which}", f"a look: {where}", {"where": where})
+
+
+def next_look_s(progress: Progress, left_s: float | None) -> float:
+    """Seconds until a training, `left_s` before its end, comes to its next look; inf where it has none."""
+    if progress.share is None:
+        until_s = LOOK_FROM_S - progress.expected_s
+        return until_s if until_s > 0 else math.inf
+    if not left_s or progress.expected_s < LOOK_FROM_S:
+        return math.inf
+    due = min((share for share in _LOOKS.values() if share > progress.share), default=math.inf)
+    return left_s * (due - progress.share) / (1 - progress.share)
 
 
 def _slug(sentence: str) -> str:

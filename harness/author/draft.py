@@ -26,7 +26,7 @@ from harness.blueprint.scaffold import (
 )
 from harness.blueprint.trainer import ask_own_trainer
 from harness.config.edit import get, load
-from harness.earlier_runs import estimate
+from harness.earlier_runs import estimate, metrics_of_program
 from harness.guard.science import refuse_settings
 
 _PACKAGE = "ajet_harness-*.dist-info"
@@ -133,12 +133,14 @@ def _sections(blueprint: RenderBlueprint, handover: Finish | None) -> dict[str, 
 @dataclass(frozen=True)
 class Findings:
     """Sentences for people, each with what to do. `needs`: what this machine or this version does not have;
-    the experiment is as it should be all the same. `takes`: how long it is expected to take."""
+    the experiment is as it should be all the same. `takes`: how long it is expected to take; `metrics`:
+    what earlier runs of the same program measured."""
 
     problems: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     takes: str = ""
+    metrics: tuple[str, ...] = ()
 
 
 def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
@@ -171,7 +173,13 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
                 found[problem.severity].append(text)
         takes = estimate(plan, config)
         known = takes.in_words if takes else "not known: no earlier run is like it"
-        return Findings(tuple(found["error"]), tuple(found["need"]), tuple(found["warning"]), known)
+        return Findings(
+            tuple(found["error"]),
+            tuple(found["need"]),
+            tuple(found["warning"]),
+            known,
+            metrics_of_program(plan),
+        )
 
 
 def _is_named(draft: Draft, brief: Brief) -> bool:

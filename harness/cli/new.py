@@ -8,9 +8,12 @@ import typer
 
 from harness.cli import options
 from harness.cli.console import ask, check_text, console, fail, is_terminal
+from harness.wording import listed
 
 if TYPE_CHECKING:
     from harness.author.draft import Brief
+
+MOST_METRICS = 20
 
 Request = Annotated[
     str,
@@ -161,7 +164,21 @@ def _write(
     shown = folder / name / blueprint.name
     files = sorted(str(folder / name / file.name) for file in blueprint.parent.iterdir())
     typer.echo(f"written: {', '.join(files)}")
+    for line in _known(blueprint):
+        typer.echo(line)
     typer.echo(f"next:    harness check {shown}\n         harness run {shown}")
+
+
+def _known(written: Path) -> list[str]:
+    """What earlier runs of the same program tell: how long one takes, and which metrics it has."""
+    from harness.blueprint import read
+    from harness.earlier_runs import estimate, metrics_of_program
+    from harness.sweep.points import config_text
+
+    plan = read(written)
+    takes, metrics = estimate(plan, config_text(plan)), metrics_of_program(plan)
+    known = {"takes:  ": takes.in_words if takes else "", "metrics:": listed(metrics, MOST_METRICS)}
+    return [f"{title} {words}" for title, words in known.items() if words]
 
 
 def _parse(settings: list[str]) -> dict[str, str]:

@@ -237,7 +237,8 @@ class Checked(ActionResult, kind="checked", bars="running"):
 class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
     """What is prepared ran for a moment. `failed`: it ended by itself before it had shown its steps; `steps`:
     how many rows there were; `status`: its exit status, None where it was ended; `log`: its last lines where
-    it failed; `error`: why it could not be tried."""
+    it failed; `error`: why it could not be tried; `left`: files that it wrote into the folder of the code,
+    where the launch finds them; `whole_s`: how long all of it takes at its pace, None where not known."""
 
     action: ClassVar[str] = "smoke_run"
     failed: bool
@@ -246,14 +247,18 @@ class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
     status: int | None = None
     log: str = ""
     error: str = ""
+    left: tuple[str, ...] = ()
+    whole_s: float | None = None
 
     @property
     def text(self) -> str:
         """What it came to, in words."""
+        left = f"; it left in the folder of the code: {', '.join(self.left)}" if self.left else ""
         if self.failed:
-            return f"it failed after {self.took_s:g} s with exit status {self.status}\n{self.log}"
+            return f"it failed after {self.took_s:g} s with exit status {self.status}{left}\n{self.log}"
         seen = f"{self.steps} metric rows" if self.steps else "no metric row yet, and no failure"
-        return f"it ran: {seen} within {self.took_s:g} s"
+        takes = f"; all of it would take about {self.whole_s:g} s" if self.whole_s is not None else ""
+        return f"it ran: {seen} within {self.took_s:g} s{takes}{left}"
 
 
 class Launched(ActionResult, kind="launched", bars="running collected", sets="running launched"):

@@ -2,22 +2,29 @@
 
 In: the experiment, how many steps or seconds. Out: `SmokeRan`. It runs in a session and a folder of its own
 (`smoke/NN`), supervised like any attempt, which ends it by itself should the harness die. It is no attempt,
-and none of its numbers is a result.
+and none of its numbers is a result. What it writes into the folder of the code (a checkpoint that the real
+launch would go on from) is dropped where this machine can overlay that folder; elsewhere it is named.
 """
 
 import asyncio
-from dataclasses import replace
+import os
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from harness import launching
 from harness.config.training import TrainingConfig
+from harness.earlier_runs import planned_end
 from harness.environment import known_secrets
 from harness.experiment import Experiment
 from harness.journal.events import SmokeRan
 from harness.pending_changes import PendingChanges
 from harness.redaction import redact
 from harness.repair import apply_changes
+from harness.repair.code_copy import CACHES
+from monitors import overlay
 from monitors.files import AttemptFiles
-from monitors.launch import kill_leftovers, launch, stop
+from monitors.launch import kill_leftovers, launch, state_home, stop
 from monitors.logs import last_useful_lines
 from monitors.processes import uptime
 from monitors.rules import MetricSource, WatchRules
@@ -27,6 +34,7 @@ from monitors.watch import Watch
 LOOK_EVERY_S = 0.25
 SHELL_PATIENCE_S = 60.0
 SHOWN_LINES = 15
+MOST_LEFT = 5
 
 
 async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
@@ -35,7 +43,11 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
     number = experiment.state.smoke_runs + 1
     files = AttemptFiles(experiment.dir / "smoke" / f"{number:02d}")
     request = await asyncio.to_thread(_request, experiment, files, number, seconds)
+    apart = _Apart(request.codebase, state_home() / "smoke" / request.attempt_id)
+    pace = None
     if files.state() == "not_started":
+        pace = Pace(uptime())
+        request = await asyncio.to_thread(apart.put, request, files)
         spec = launching.launch_spec(experiment.blueprint, files, request)
         await asyncio.to_thread(launch, spec)
     is_ajet = TrainingConfig.of_attempt(files.config).is_ajet
@@ -44,15 +56,88 @@ async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
     rules = WatchRules(patterns=metrics.of_lines()) if metrics is not None else WatchRules()
     watch = Watch(files, source, rules, experiment.clock)
     try:
-        await _until_seen(files, watch, steps, uptime() + seconds + SHELL_PATIENCE_S)
+        await _until_seen(files, watch, steps, uptime() + seconds + SHELL_PATIENCE_S, pace)
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
         watch.poll(final=True)
-        return _came_to(experiment, files, watch, steps)
+        info = files.supervisor()
+        whole_s = pace.whole_s(_total(experiment, files, watch)) if pace is not None else None
+        began_at = info.started_at if info is not None else None
+        left = await asyncio.to_thread(apart.left, began_at, experiment.dir) if began_at else ()
+        return replace(
+            _came_to(experiment, files, watch, steps),
+            left=left,
+            whole_s=whole_s,
+        )
     finally:
         watch.close()
         await asyncio.to_thread(kill_leftovers, files, request.attempt_id)
         if (session := Session.find(request.session)) is not None:
             session.kill()
+        await asyncio.to_thread(overlay.remove, apart.scratch)
+
+
+@dataclass
+class Pace:
+    """When the first and the last row came (uptime), and where they stand."""
+
+    began: float
+    first: tuple[float, float] | None = None
+    last: tuple[float, float] = (0.0, 0.0)
+
+    def note(self, now: float, place: float) -> None:
+        if self.first is None:
+            self.first = self.last = (now, place)
+        elif place > self.last[1]:
+            self.last = (now, place)
+
+    def whole_s(self, total: float | None) -> float | None:
+        """How long it takes to come to `total`: the start once, the rest at this pace; None if not known."""
+        if not total or self.first is None or self.last[1] <= self.first[1]:
+            return None
+        (first_at, first), (last_at, last) = self.first, self.last
+        return round(first_at - self.began + (last_at - first_at) / (last - first) * (total - first), 1)
+
+
+def _total(experiment: Experiment, files: AttemptFiles, watch: Watch) -> float | None:
+    """How many steps or epochs the training has, by its rows, its config or its command."""
+    config = TrainingConfig.of_attempt(files.config)
+    return watch.rows.total or planned_end(experiment.blueprint, config.data, watch.rows.axis.kind)
+
+
+@dataclass(frozen=True)
+class _Apart:
+    """The folder of the code, and where what is written into it goes instead."""
+
+    codebase: Path
+    scratch: Path
+
+    def put(self, request: launching.LaunchRequest, files: AttemptFiles) -> launching.LaunchRequest:
+        """Have the command run apart from the folder, where that works; its own folder stays real."""
+        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = self.codebase.resolve()
+        if not overlay.works(folder, self.scratch):
+            overlay.remove(self.scratch)
+            return request
+        files.dir.mkdir(parents=True, exist_ok=True)
+        kept = [files.dir.resolve()] if files.dir.resolve().is_relative_to(folder) else []
+        program = shlex.join(overlay.program(folder, self.scratch, kept))
+        contain = request.contain
+        return replace(request, contain=lambda text: f"exec {program} bash -c {shlex.quote(contain(text))}")
+
+    def left(self, began_at: float, result_dir: Path) -> tuple[str, ...]:
+        """Some of the files that were written into the folder since then; () where it ran apart from it."""
+        if self.scratch.exists():
+            return ()
+        found: list[str] = []
+        for parent, folders, names in os.walk(self.codebase):
+            folders[:] = [each for each in folders if each not in CACHES and Path(parent, each) != result_dir]
+            files = (path for name in names if (path := Path(parent, name)).is_file())
+            found += [
+                str(path.relative_to(self.codebase)) for path in files if path.stat().st_mtime >= began_at
+            ]
+            if len(found) >= MOST_LEFT:
+                break
+        return tuple(found[:MOST_LEFT])
 
 
 def _request(
@@ -76,10 +161,14 @@ def _request(
     )
 
 
-async def _until_seen(files: AttemptFiles, watch: Watch, steps: int, give_up: float) -> None:
+async def _until_seen(
+    files: AttemptFiles, watch: Watch, steps: int, give_up: float, pace: Pace | None
+) -> None:
     """Until there are rows of so many steps or the command is over."""
     while uptime() < give_up and files.state() in ("not_started", "running"):
         watch.poll()
+        if pace is not None and watch.rows.place is not None:
+            pace.note(uptime(), watch.rows.place)
         if watch.rows.count >= steps:
             return
         await asyncio.sleep(LOOK_EVERY_S)

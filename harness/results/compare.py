@@ -164,21 +164,22 @@ def _measured(study: Study, results: Sequence[RunResult]) -> tuple[tuple[RunResu
     the value over those that all of them had.
 
     The threshold is the study's, else the mean value of the baseline point. Areas are taken over the steps
-    that all curves span.
+    that all curves span. Where values were measured apart from the training, its curves say nothing of them.
     """
+    is_apart = any(one.evaluated for one in results if one.value is not None)
     sets = {frozenset(task.task_id for task in one.tasks) for one in results if one.value is not None}
     sets = sets - {frozenset()} if measure_of(study.metric) else set()
     shared = frozenset.intersection(*sets) if len(sets) > 1 else frozenset()
     if shared:
         results = [_on_tasks(result, shared, study.metric) for result in results]
     threshold = study.threshold
-    if threshold is None:
+    if threshold is None and not is_apart:
         baselines = {point.name for point in study.points if point.is_baseline}
         values = [one.value for one in results if one.run.point in baselines and one.value is not None]
         threshold = float(np.mean(values)) if values else None
     ends = [(steps[0], steps[-1]) for steps, _ in map(_finite, results) if len(steps) > 1]
     first, last = max((one for one, _ in ends), default=0), min((end for _, end in ends), default=0)
-    span = (int(first), int(last)) if first < last else None
+    span = (int(first), int(last)) if first < last and not is_apart else None
     yardstick = Yardstick(threshold, study.threshold is None, span, len(sets) > 1, len(shared))
     return tuple(_with_area(study, result, yardstick) for result in results), yardstick
 

@@ -15,7 +15,9 @@ from typing import Any
 from harness import installation
 from harness.atomic_write import write_atomically
 from harness.environment import known_secrets, remembered
+from harness.index import sweep_of
 from harness.journal import Entry
+from harness.outcome import Outcome
 from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.collect import collect
@@ -25,7 +27,7 @@ from harness.results.manifest import fingerprints, manifest, plain, with_checksu
 from harness.results.narrative.added import FILE, TRANSCRIPT, Added, added
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import Narrative, tell
-from harness.results.next_step import NextStep
+from harness.results.next_step import NextStep, more_seeds
 from harness.results.parts import Parts
 from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
@@ -79,6 +81,9 @@ def build_report(
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     next_step = text.clean_tree(NextStep.of(result_dir), secrets)
     headline = _words("headline", view.key_facts, view=view, mark=view.mark, next_step=next_step)
+    if next_step is None and came_to and run.outcome == Outcome.SUCCEEDED.value and not sweep_of(result_dir):
+        config = result_dir / "attempts" / f"{run.attempts[-1].number:02d}" / "config.yaml"
+        next_step = text.clean_tree(more_seeds(run.state.blueprint, config, came_to.metric), secrets)
     finding = "".join(_words("finding", view.key_facts))
     _write_documents(
         target,

@@ -25,6 +25,7 @@ _SHOWN = {
     *("first_step", "hang", "log_lost", "plateau", "disk_low", "session_gone"),
     *("first_step_timeout", "error_line", "two_values", "folder_gone", "files_lost"),
 }
+_NOTED = "noted by the policy, unchecked"
 _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
     events.Owner: lambda event: ("resumed", f"the harness was started again (process {event.pid})"),
     model.Consult: lambda event: ("language model asked", f"{event.why} ({event.topic})"),
@@ -39,6 +40,8 @@ _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
         event.error or f"{event.question} (until {time_text(event.until)}; then: {event.default})",
     ),
     events.PersonAnswered: lambda event: ("answered by a person", event.text),
+    events.SmokeRan: lambda event: ("smoke run", event.error or event.text.partition("\n")[0]),
+    events.Noted: lambda event: (_NOTED, event.text),
     events.PersonSaid: lambda event: ("said by a person", f"{event.text} ({event.by})"),
     events.Held: lambda event: ("held", event.reason or "over: the run goes on"),
     events.StopAsked: lambda event: ("stop asked", f"by {event.by}"),
@@ -233,7 +236,7 @@ def _every_remark(entries: Iterable[Entry]) -> Iterator[EventNote]:
             case events.ChangePrepared(error=error) if error:
                 yield EventNote(entry.time, "could not be done", f"{wish}: {error}", attempt)
             case events.Noted(text=text):
-                yield EventNote(entry.time, "noted by the policy, unchecked", text, attempt)
+                yield EventNote(entry.time, _NOTED, text, attempt)
             case events.Refused(action=action, args=args, why=why):
                 yield EventNote(entry.time, "refused", f"{_wish(action, args)}: {why}", attempt)
 

@@ -61,7 +61,7 @@ def of_model(
     try:
         if asked.vary:
             return _sweep(_spec(asked, blueprint, words[0]), blueprint, folder, words)
-        return _run(asked.set, blueprint, folder, words)
+        return _run(asked, blueprint, folder, words)
     except BaseException:
         shutil.rmtree(folder)
         raise
@@ -166,15 +166,14 @@ def _sweep(spec: SweepSpec, blueprint: Blueprint, folder: Path, words: tuple[str
     return _kept(f"harness sweep {shlex.quote(str(path))}", folder, words)
 
 
-def _run(
-    settings: Mapping[str, Any], blueprint: Blueprint, folder: Path, words: tuple[str, str, str]
-) -> NextStep:
-    """One run with other settings, as a blueprint of its own."""
+def _run(asked: ProposeNext, blueprint: Blueprint, folder: Path, words: tuple[str, str, str]) -> NextStep:
+    """One run with other settings, as a blueprint of its own, in which the metric that will tell leads."""
     from harness.blueprint import check_surroundings, check_trainer, read
+    from harness.blueprint.types import MetricSpec
 
     run, point = SweepRun(FOLDER, FOLDER, None), Point(FOLDER, {}, True)
     plan = SweepPlan(
-        "", "", str(blueprint.path), "grid", (), (point,), (run,), "", checked_settings(settings)
+        "", "", str(blueprint.path), "grid", (), (point,), (run,), "", checked_settings(asked.set)
     )
     base = points.Base(blueprint, points.config_text(blueprint), blueprint.codebase_dir)
     check_keys(plan, blueprint, base.config)
@@ -184,6 +183,8 @@ def _run(
     command = made.launch_command and made.launch_command.replace(str(place.run_config(run.name)), str(path))
     result_dir = blueprint.result_dir.with_name(f"{blueprint.name}-next")
     made = replace(made, name=result_dir.name, purpose=words[0], yaml_path=path, launch_command=command)
+    if asked.metric:
+        made = replace(made, metrics=replace(made.metrics or MetricSpec(()), metric=asked.metric))
     if path is not None:
         write_atomically(path, config or "", mode=0o600)
     target = folder / "blueprint.md"

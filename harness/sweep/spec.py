@@ -49,8 +49,8 @@ def _settings(settings: Any) -> dict[Any, Any]:
 
 def _levels(vary: Any) -> Any:
     """`key: [v1, v2]` as `key: {values: [v1, v2]}`."""
-    if not isinstance(vary, dict) or not vary:
-        raise ValueError("nothing to vary; name a key with two or more values")
+    if not isinstance(vary, dict):
+        raise ValueError("this is no mapping of keys to their values")
     given = {key: each if isinstance(each, dict | Varied) else {"values": each} for key, each in vary.items()}
     for key, levels in given.items():
         if isinstance(levels, dict):
@@ -176,13 +176,14 @@ class Ablation(Section):
 
     vary: Annotated[dict[KeyName, Varied], BeforeValidator(_levels)]
     """Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A key is a config
-    key with its dots, `arg:--flag` of the command, or `env:NAME`."""
+    key with its dots, `arg:--flag` of the command, or `env:NAME`. `{}` runs the blueprint as it is with
+    several seeds."""
     design: Design = "grid"
     """`grid`: all combinations; `one-at-a-time`: the baseline, and every other value alone; `random`: some
     of the grid."""
     samples: int | None = Field(default=None, ge=2)
     """Points of a `random` design, the baseline among them; 10 if left out."""
-    seeds: int | list[int] = 1
+    seeds: int | list[int] = Field(default=1, validate_default=True)
     """Runs per point, each with another seed: a number of them, counted from the blueprint's own seed, or a
     list. With one, nothing can be said about other seeds."""
     set: Settings = {}
@@ -215,6 +216,13 @@ class Ablation(Section):
             raise ValueError(f"{seeds!r}: write how many (3), or the seeds themselves ([0, 1, 2])")
         if len({*given}) < len(given):
             raise ValueError("a seed stands there twice; the same seed gives no new information")
+        return seeds
+
+    @field_validator("seeds")
+    @classmethod
+    def _is_several(cls, seeds: int | list[int], info: ValidationInfo) -> int | list[int]:
+        if info.data.get("vary") == {} and (seeds == 1 or (isinstance(seeds, list) and len(seeds) == 1)):
+            raise ValueError("nothing to vary: name a key with two or more values, or give two or more seeds")
         return seeds
 
     @field_validator("set")

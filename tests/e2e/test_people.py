@@ -5,8 +5,9 @@ import json
 import pytest
 
 from harness.journal.events import Launched, PersonAnswered, SmokeRan
+from monitors import overlay
 from tests.e2e.bench import Bench, until
-from tests.e2e.mortal import Life
+from tests.e2e.mortal import Life, Prepare
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
 from tests.model_server.steps import Step, call
@@ -23,6 +24,20 @@ if given.lr > 0.05:
     raise RuntimeError("the loss grows without bound")
 for step in range(1, 4):
     print(f"step:{step} - loss:{given.lr / step:.4f}", flush=True)
+"""
+RESUMING = """
+import argparse, pathlib, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--num_workers", type=int)
+parser.add_argument("--steps", type=int)
+given = parser.parse_args()
+if given.num_workers > 4: raise RuntimeError("pool exhausted")
+reached = pathlib.Path("reached")
+for step in range(int(reached.read_text()) + 1 if reached.exists() else 1, given.steps + 1):
+    print(f"step:{step} - loss:{1 / step}", flush=True)
+    if given.num_workers == 4: raise RuntimeError("pool exhausted later")
+    reached.write_text(str(step))
+    time.sleep(0.2)
 """
 QUESTION = "The learning rate is too high for this loss. May it be lower?"
 
@@ -48,9 +63,13 @@ class Model:
         return call(step, **arguments, **({"why": why[step]} if step in why else {}))
 
 
-def start(bench: Bench, server: ModelServer, *arguments: str) -> Life:
+def start(bench: Bench, server: ModelServer, prepare: Prepare | None = None) -> Life:
     word = f"anthropic:scripted@{server.anthropic_url}"
-    return bench.start("run", str(bench.blueprint), "--model", word, *arguments)
+    return bench.start("run", str(bench.blueprint), "--model", word, prepare=prepare)
+
+
+def without_overlays(*_: object) -> None:
+    overlay.works = lambda folder, scratch: False  # type: ignore[assignment]
 
 
 def plan(bench: Bench) -> None:
@@ -205,17 +224,16 @@ def test_a_word_reaches_the_agent_at_its_next_decision(bench: Bench) -> None:
     assert "no decision before it" in bench.harness("tell", str(bench.result_dir), "too late", status=2)
 
 
-@pytest.mark.parametrize("workers", [8, 2])
-def test_a_smoke_run_tries_what_is_prepared(bench: Bench, workers: int) -> None:
-    bench.script(
-        "train.py",
-        "import sys, time\nworkers = int(sys.argv[2])\nprint('workers', workers)\n"
-        "if workers > 4: raise RuntimeError('pool exhausted')\n"
-        "for step in range(1, 2 + 10 * (workers == 2)):\n"
-        "    print(f'step:{step} - loss:{1 / step}', flush=True); time.sleep(0.2)\n"
-        "if workers == 4: raise RuntimeError('pool exhausted later')\n",
-    )
-    bench.plan("python train.py --num_workers 4", purpose="Does the loss fall?")
+@pytest.mark.parametrize(
+    ("workers", "has_overlays"), [(8, True), (2, True), (2, False)], ids=["fails", "runs", "without overlays"]
+)
+def test_a_smoke_run_tries_what_is_prepared_and_leaves_nothing(
+    bench: Bench, workers: int, has_overlays: bool
+) -> None:
+    if has_overlays and not overlay.works(bench.codebase, bench.folder / "scratch"):
+        pytest.skip("there are no overlays here")
+    bench.script("train.py", RESUMING)
+    bench.plan("python train.py --num_workers 4 --steps 12", purpose="Does the loss fall?")
 
     def model(seen: Seen) -> Step:
         done = [each.name for each in seen.calls]
@@ -227,12 +245,16 @@ def test_a_smoke_run_tries_what_is_prepared(bench: Bench, workers: int) -> None:
         return call(step, **steps[step], **({} if step == "check" else {"why": "try"}))
 
     with ModelServer(model) as server:
-        start(bench, server).end(120.0)
-    ran = [entry.event for entry in bench.entries() if isinstance(entry.event, SmokeRan)]
-    assert len(ran) == 1 and ran[0].failed == (workers == 8), ran
-    if workers == 8:
-        assert "pool exhausted" in ran[0].log and bench.flag["outcome"] == "failed"
-    else:
-        assert 2 <= ran[0].steps < 11 and bench.flag["outcome"] == "succeeded"
-        assert len(bench.state.attempts) == 2
+        start(bench, server, prepare=None if has_overlays else without_overlays).end(120.0)
+    (ran,) = [entry.event for entry in bench.entries() if isinstance(entry.event, SmokeRan)]
+    assert ran.failed == (workers == 8), ran
+    assert bench.flag["outcome"] == ("failed" if ran.failed else "succeeded")
+    assert "smoke run" in (bench.result_dir / "report.html").read_text()
     assert (bench.result_dir / "smoke" / "01" / "pane.log").exists()
+    assert ran.left == (() if has_overlays else ("reached",))
+    if ran.failed:
+        assert "pool exhausted" in ran.log and not (bench.codebase / "reached").exists()
+        return
+    assert 2 <= ran.steps < 11
+    rows = (bench.attempt(2) / "metrics.jsonl").read_text().splitlines()
+    assert (len(rows) == 12) == has_overlays, "the launch went on from what the smoke run had left"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.blueprint import Blueprint
-from harness.earlier_runs import estimate, in_folder, known_metrics
+from harness.earlier_runs import estimate, in_folder, known_metrics, metrics_of_program, planned_end
 from harness.experiment import create
-from harness.journal.events import ApprovalAsked, Collected, Denied, Finish, Intent
+from harness.journal.events import ApprovalAsked, Collected, Denied, Finish, Intent, SmokeRan
 from harness.state import Outcome
 from tests.harness.results.synthetic import attempt
 from tests.harness.sweep.varied import experiment
@@ -27,6 +27,7 @@ def record(
     outcome: Outcome = Outcome.SUCCEEDED,
     config: str = "",
     asked_s: float = 0.0,
+    smoke: SmokeRan | None = None,
 ) -> Path:
     """A run that took so long, `asked_s` of it because nobody answered."""
     now = [1000.0]
@@ -37,6 +38,9 @@ def record(
     made.record(ApprovalAsked("launch", {}))
     made.record(Denied("launch", {}, "nobody", waited_s=asked_s))
     now[0] += seconds
+    if smoke is not None:
+        made.record(Intent("smoke_run"))
+        made.record(smoke)
     for event in (Intent("collect"), Collected(outcome, ""), Intent("finish"), Finish(outcome, "")):
         made.record(event)
     made.close()
@@ -53,6 +57,16 @@ def test_runs_of_the_same_blueprint_come_first(tmp_path: Path) -> None:
     found = estimate(mine)
     assert found is not None and (found.run_s, found.source) == (120.0, "3 earlier runs of this blueprint")
     assert getattr(estimate(other), "run_s", None) == 2.0
+
+
+def test_where_no_run_succeeded_the_pace_of_a_smoke_run_tells_it(tmp_path: Path) -> None:
+    base = replace(experiment(tmp_path / "a"), launch_command="python t.py --steps 100", yaml_path=None)
+    record(base, 700.0, Outcome.FAILED, smoke=SmokeRan(failed=False, steps=2, took_s=9.0, whole_s=400.0))
+    found = estimate(replace(another(base), launch_command="python t.py --steps 200"))
+    assert found is not None and found.run_s == 800.0 and "smoke run" in found.source
+    assert planned_end(base, {}, "step") == 100.0
+    record(another(base), 100.0)
+    assert getattr(estimate(base), "run_s", None) == 100.0
 
 
 @pytest.mark.parametrize(
@@ -89,4 +103,8 @@ def test_programs_of_a_folder_with_what_they_measured(tmp_path: Path) -> None:
     attempt(record(own, 10.0)).metrics([(1, {"loss": 1.0, "a/b": 2.0})])
     [run] = in_folder(own.codebase_dir)
     assert (run.took_s, run.metrics()) == (10.0, ("loss", "a/b")) == (10.0, known_metrics(own))
+    assert metrics_of_program(replace(another(own), launch_command="python t.py --steps 7")) == (
+        "loss",
+        "a/b",
+    )
     assert in_folder(tmp_path.parent) == []

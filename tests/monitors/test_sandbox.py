@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 
 from monitors import sandbox
-from monitors.launch import stop
-from monitors.processes import members_of_attempt
-from tests.monitors.tmux_world import ending, log_shows, python, start
+from monitors.files import AttemptFiles
+from monitors.launch import kill_leftovers, stop
+from monitors.processes import descendants, members_of_attempt, process_table, read_process, uptime
+from monitors.wait import Waiter, WakeReason
+from tests.monitors.tmux_world import PATIENCE_S, ending, log_shows, python, start, until
 
 KINDS = [
     pytest.param(
@@ -206,6 +208,39 @@ async def test_a_stop_lets_it_save_and_leaves_nothing_behind(tmp_path: Path, kin
     assert end.reason == "stopped" and (box.own / "saved").exists()
     info = files.supervisor()
     assert info is not None and not members_of_attempt(info.attempt_id) - {info.front_pid}
+
+
+def _below(files: AttemptFiles) -> set[int]:
+    """All processes below the supervisor."""
+    info = files.supervisor()
+    return descendants(info.pid, list(process_table())) if info is not None else set()
+
+
+def _name(pid: int) -> str:
+    entry = read_process(pid)
+    return entry.name if entry is not None else ""
+
+
+@kinds
+@pytest.mark.parametrize("end_by", ["deadline", "kill of the supervisor"])
+async def test_nothing_inside_outlives_the_deadline_or_the_supervisor(
+    tmp_path: Path, kind: str, end_by: str
+) -> None:
+    of_no_id = "setsid env -i sleep 501 &"
+    command = f"(trap '' TERM HUP INT; exec setsid sleep 500) & {of_no_id} trap '' TERM; sleep 502; sleep 503"
+    program = shlex.join([*Box(tmp_path, kind).program, command])
+    ends_at = uptime() + (3.0 if end_by == "deadline" else 600.0)
+    files, session = start(tmp_path / "01", f"exec {program}", deadline_uptime=ends_at, grace_s=0.3)
+    await until(lambda: [_name(pid) for pid in _below(files)].count("sleep") == 3, "its start")
+    inside, info = _below(files), files.supervisor()
+    assert info is not None
+    if end_by == "deadline":
+        assert (await ending(files, session)).reason == "deadline"
+    else:
+        os.kill(info.pid, signal.SIGKILL)
+        assert (await Waiter(files, session).wait(timeout=PATIENCE_S)).reason == WakeReason.LOST
+        await asyncio.to_thread(kill_leftovers, files, info.attempt_id)
+    await until(lambda: not any(map(read_process, inside)), "the end of all that ran inside")
 
 
 @kinds

@@ -80,7 +80,7 @@ class WatchedExecutor(Executor):
         question = approval.open_question(self.experiment.journal.entries)
         if question is not None:
             assert isinstance(action, actions.PatchCode)
-            assert f"-{action.old}" in question.text and f"+{action.new}" in question.text
+            assert all(line in question.text for line in (*action.old.split("\n"), *action.new.split("\n")))
             approval.answer(self.experiment.dir, question.number, approval.Answer(self.answer, "a person"))
         return await asking
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import journal
-from harness.agent import loop
+from harness.agent import llm, loop
 from harness.agent.llm import MAX_TROUBLES, LlmPolicy
 from harness.agent.replay import replay
 from harness.experiment import Experiment
@@ -25,7 +25,7 @@ from tests.harness.runs import record
 
 BUG = failed(None, transient=False)
 Call = tuple[str, dict[str, Any]]
-Answer = Call | list[Call] | Exception | str
+Answer = Call | list[Call] | Exception | str | asyncio.Event
 
 
 class FakeModel:
@@ -41,6 +41,8 @@ class FakeModel:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
         record(self.experiment, "llm_reserved", call=number, model="fake", reserved_usd=0.5, request="0")
         reply: dict[str, Any] = {"stop": "end", "text": answer, "calls": []}
         if isinstance(answer, tuple | list):
@@ -136,6 +138,24 @@ async def test_a_look_at_a_healthy_training_can_only_note(
         lambda: [each for each in replay(tmp_path) if each.action in ("note", "wait")]
     )
     assert again and not any("decided" in why or "recorded" in why for each in again for why in each.differs)
+
+
+@pytest.mark.parametrize("has_ended", [True, False], ids=["it ends", "a minute is over"])
+async def test_a_look_that_is_not_answered_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    monkeypatch.setattr(llm, "PATIENCE_WHILE_RUNNING_S", 3600.0 if has_ended else 0.01)
+    world = World([done()])
+    experiment = new_experiment(tmp_path, world, RunOptions("llm"))
+    files = experiment.attempt_files(1)
+    if has_ended:
+        files.dir.mkdir(parents=True)
+        files.exit_file.write_text(json.dumps({"attempt_id": "a", "reason": "exited", "status": 0}))
+    answers: list[Answer] = [asyncio.Event(), END]
+    async with asyncio.timeout(30):
+        verdict, _, _ = await carry(experiment, world, answers, progress=Progress(7200.0, 0.4))
+    assert verdict.outcome is Outcome.SUCCEEDED
+    assert not list(journal.events_of(journal.read(tmp_path / "journal.jsonl"), Noted))
 
 
 async def test_an_unknown_failure_is_repaired_by_what_the_model_asks_for(tmp_path: Path) -> None:

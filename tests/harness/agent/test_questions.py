@@ -1,12 +1,13 @@
 """When a model is asked: never while nothing is in question, and about each thing once."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.actions import TOOLS, Action, Check, Collect, Report, Wait
-from harness.agent.questions import moved_on, question, tools
+from harness.agent.questions import moved_on, next_look_s, question, tools
 from harness.llm_use import WORDS, LlmUse
 from harness.observation import Observation, Progress
 from harness.options import RunOptions
@@ -140,6 +141,32 @@ def test_judgement_is_asked_for(expected: str) -> None:
 )
 def test_a_question_ends_with_the_situation_it_was_about(question_topic: str, later: Observation) -> None:
     assert moved_on(question_topic, later)
+
+
+@pytest.mark.parametrize(
+    ("progress", "left_s", "after_s"),
+    [
+        (Progress(4000.0, 0.1), 3600.0, 3600.0 * (1 / 3 - 0.1) / 0.9),
+        (Progress(4000.0, 1 / 3), 2400.0, 1200.0),
+        (Progress(4000.0, 0.9), 360.0, None),
+        (Progress(1000.0, 0.1), 900.0, None),
+        (Progress(1000.0), None, 800.0),
+        (Progress(2000.0), None, None),
+    ],
+    ids=[
+        "a third",
+        "two thirds",
+        "none is left",
+        "too short",
+        "no end is known",
+        "looked at, without an end",
+    ],
+)
+def test_a_run_wakes_when_its_training_comes_to_a_look(
+    progress: Progress, left_s: float | None, after_s: float | None
+) -> None:
+    found = next_look_s(progress, left_s)
+    assert found == (math.inf if after_s is None else pytest.approx(after_s))
 
 
 def test_another_alarm_is_another_question_and_a_denied_repair_does_not_end_the_questions() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from harness.results.compare import compare, compare_results
 from harness.results.comparing.types import Comparison, Curve, Expectation, Key
-from harness.results.sweeps.wording import cautions, notes
-from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, study_of, tasks
+from harness.results.sweeps.wording import cautions, findings, notes
+from tests.harness.results.comparing.made import KL, METRIC, Values, compared, grid, result, study_of, tasks
 from tests.harness.results.comparing.result_folders import trained
 
 TWO = {(0,): [0.5, 0.52, 0.49], (1,): [0.71, 0.74, 0.7]}
@@ -66,6 +66,22 @@ def test_the_threshold_is_the_baselines_mean_and_runs_that_miss_it_are_counted()
     assert (base.reached_threshold, other.reached_threshold) == (1, 1)
     assert other.steps_to_threshold is not None and other.steps_to_threshold.mean == 10
     assert other.value is not None and other.value.n == 2
+
+
+def test_values_of_an_evaluation_are_not_measured_against_the_curves_of_the_training() -> None:
+    study, results = grid(TWO)
+    found = compare_results(study, [replace(one, evaluated=True) for one in results])
+    assert found.yardstick.threshold is None and not any(run.area for run in found.runs)
+    said = "\n".join(notes(found))
+    assert "[exp_evaluate_command]" in said and "last one" not in said and "no areas" not in said
+
+
+def test_seeds_alone_tell_how_far_they_lie_apart() -> None:
+    study = study_of([], {(): 3}, Path("/sweep"), metric="loss")
+    results = [result(run.name, run.point, run.seed or 0, 0.5 + 0.1 * n) for n, run in enumerate(study.runs)]
+    said = findings(compare_results(study, results))
+    assert said.verdict == "What the seed alone changes"
+    assert "The mean is 0.60" in said.best and "standard deviation of 0.10" in said.best
 
 
 def test_a_loss_is_better_when_it_is_lower() -> None:

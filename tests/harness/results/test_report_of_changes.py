@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.agent.approval import open_question
 from harness.results.report import build_report
 from tests.harness.results.journals import Story, repaired_run, section, successful_run
 from tests.harness.results.page import Page
@@ -52,6 +53,37 @@ def test_code_that_a_model_changed_is_shown_first_and_every_number_is_marked(rep
         assert all("†" in row for row in rows)
     (diff,) = json.loads((repaired / "result.json").read_text())["code_changed_by_model"]
     assert "+port = config.port" in diff
+
+
+def test_what_a_look_left_open_is_told_and_can_be_answered_no_more(tmp_path: Path) -> None:
+    attempt(tmp_path).exit()
+    story = Story().created().attempt(1)
+    story.act("note", text="The loss is 0 from the first step on.")
+    asked = {"question": "Is a loss of 0 right?", "options": ["yes", "no"], "default": "no", "until": 9e9}
+    story.act("ask_person", changes=[], shown="", **asked)
+    assert open_question(story.entries) is not None
+    report = build_report(tmp_path, story.ended().entries, draws=False)
+    assert "nobody answered before the run was over: Is a loss of 0 right?" in report.headline
+    assert "The loss is 0 from the first step on." in report.html.read_text()
+    assert open_question(story.entries) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "seed_key"),
+    [
+        ("python t.py --lr 0.1 --seed 3", "arg:--seed"),
+        ("python t.py trainer.seed=3", "arg:trainer.seed"),
+        ("python t.py --lr 0.1", ""),
+        ("python t.py --seed 1 data.seed=2", ""),
+    ],
+)
+def test_a_run_of_one_seed_names_the_command_for_more(tmp_path: Path, command: str, seed_key: str) -> None:
+    attempt(tmp_path).exit().metrics([(1, {"loss": 1.0}), (2, {"loss": 0.5})])
+    story = Story().created("playbook", launch_command=command).attempt(1)
+    report = build_report(tmp_path, story.ended().entries, draws=False)
+    shown = (tmp_path / "result.md").read_text()
+    assert ("## Next experiment" in shown) == bool(seed_key) and "harness sweep" not in str(report.headline)
+    assert not seed_key or f"--seeds 3 --seed-key {seed_key} --metric loss`" in shown
 
 
 def test_a_deviation_that_the_config_does_not_hold_is_said(tmp_path: Path) -> None:

@@ -42,12 +42,15 @@ def test_a_sweep_of_a_model_is_one_that_could_start(tmp_path: Path) -> None:
 def test_a_run_of_a_model_is_a_blueprint_of_its_own(tmp_path: Path) -> None:
     base = experiment(tmp_path)
     proposed(base, tmp_path / "run", vary=LR, seed_key="seed")
-    step = proposed(base, tmp_path / "run", set={"optim.weight_decay": 0.3, "arg:--lr": "1e-3"})
+    step = proposed(
+        base, tmp_path / "run", set={"optim.weight_decay": 0.3, "arg:--lr": "1e-3"}, metric="loss"
+    )
     path = tmp_path / "run" / "next" / "blueprint.md"
     assert step.command == f"harness run {path}"
     assert not path.with_name("sweep.yaml").exists(), "the newer proposal replaces the older one"
     plan = read(path)
     assert plan.can_run and plan.purpose == "Does it matter?"
+    assert plan.metrics is not None and plan.metrics.metric == "loss"
     assert plan.result_dir == base.result_dir.with_name("trial-next")
     assert plan.yaml_path is not None and "weight_decay: 0.3" in plan.yaml_path.read_text()
     assert plan.launch_command is not None and "--lr 1e-3" in plan.launch_command

@@ -109,7 +109,7 @@ def test_whatever_is_varied_reads_back_equal(
         ("blueprint: b\nvary:\n  --a: [1, 2]", "sweep.yaml:3: vary.--a: '--a' is no config key"),
         ("blueprint: b\nvary:\n  a: {values: [1, 2],\n baseline: 3}", ":4: vary.a.baseline: 3 is not"),
         ("blueprint: b\nvary:\n  a: {value: [1, 2]}", "did you mean values?"),
-        ("blueprint: b\nvary: {}", "sweep.yaml:2: vary: nothing to vary"),
+        ("blueprint: b\nvary: {}", "nothing to vary: name a key"),
         (">vary: {b: [1, 2]}", "sweep.yaml:3: vary stands there twice"),
         (">set: {a: 1}", "sweep.yaml:3: set: a is varied and set"),
         (">seed_key: a", "sweep.yaml:3: seed_key: a is varied or set"),
@@ -184,7 +184,7 @@ def test_options_say_the_same_as_a_file(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"vary": ["a=1,2", "a=3,4"]}, "--vary gives a twice"),
-        ({"vary": []}, "vary: nothing to vary"),
+        ({"vary": []}, "nothing to vary: name a key"),
         ({"settings": ["a=1"]}, "set: a is varied and set"),
         ({"settings": ["b=1", "b=2"]}, "--set gives b twice"),
         ({"settings": ["c=1,2"]}, "gives 2 values"),
