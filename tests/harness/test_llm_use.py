@@ -50,18 +50,19 @@ def test_an_answer_is_used_up_by_its_action_its_refusal_or_its_rejection() -> No
 
 
 def test_repeats_count_only_while_the_result_is_the_same() -> None:
-    same = folded(OPEN, INTENT, OUTCOME, INTENT, OUTCOME).llm.consultation
+    first, second = (reserved(1), settled(1), INTENT, OUTCOME), (reserved(2), settled(2), INTENT)
+    same = folded(OPEN, *first, *second, OUTCOME).llm.consultation
     assert same is not None and same.repeats("read_pane", {"lines": 40}) == 2
     assert same.repeats("read_pane", {"lines": 41}) == 0
     other = ("outcome", {"action": "read_pane", "text": "something new"})
-    changed = folded(OPEN, INTENT, OUTCOME, INTENT, other).llm.consultation
+    changed = folded(OPEN, *first, *second, other).llm.consultation
     assert changed is not None and changed.repeats("read_pane", {"lines": 40}) == 1
 
 
 def test_troubles_in_a_row_are_counted_and_forgotten_after_a_result() -> None:
     troubled = folded(OPEN, REFUSED, REFUSED).llm.consultation
     assert troubled is not None and troubled.troubles == 2
-    relieved = folded(OPEN, REFUSED, REFUSED, INTENT, OUTCOME).llm.consultation
+    relieved = folded(OPEN, REFUSED, REFUSED, reserved(1), settled(1), INTENT, OUTCOME).llm.consultation
     assert relieved is not None and relieved.troubles == 0
 
 
