@@ -1,7 +1,8 @@
 """From the end of a training to its cause, with evidence, and the names of what could repair it.
 
 `reading` makes faults of a log of any size, `signatures` are the known failures (YAML), `matching` holds one
-against the other, `ranking` finds the root and says how sure that is, `citing` picks the lines to show,
+against the other, `library_messages` asks `message_bank` for what they do not know, `ranking` finds the
+root and says how sure that is, `citing` picks the lines to show,
 `ends` reads exit records, `diagnose` puts it all together. Remedies are only named here; `repair` has them.
 """
 

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from harness.attempt import KILLED, AttemptEnd
-from harness.diagnosis import citing, ends, matching, ranking
+from harness.diagnosis import citing, ends, library_messages, matching, ranking
 from harness.diagnosis.ends import End
 from harness.diagnosis.ranking import OF_UNKNOWN, Candidate
 from harness.diagnosis.reading import read
@@ -63,7 +63,8 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     alarms = assess((seen.line.number, seen.row) for seen in log.rows)
     if end.is_final:
         return _of_end(log, end, alarms)
-    candidates = ranking.rank(log, matching.matches(log, catalogue), alarms)
+    known = matching.matches(log, catalogue)
+    candidates = ranking.rank(log, [*known, *library_messages.matches(log, known)], alarms)
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
         evidence = citing.of_candidate(log, best, candidates)

@@ -15,7 +15,16 @@ from harness.diagnosis.types import UNKNOWN, Cause, Fault, Level, Log, Role
 from monitors.health import Alarm
 from monitors.log_prefixes import said
 
-BREADTHS: Mapping[Breadth, float] = {"specific": 3.0, "general": 1.5, "last_resort": -0.5}
+BREADTHS: Mapping[Breadth, float] = {
+    "specific": 3.0,
+    "message": 2.0,
+    "general": 1.5,
+    "kind_of_message": 0.0,
+    "last_resort": -0.5,
+}
+AT_MOST: Mapping[Breadth, float] = {"message": 0.55, "kind_of_message": 0.4}
+"""How sure a known message of a library can make: where its family was decided by its place and words, and
+where only by the exception's type. Rough until it is measured."""
 ROLES: Mapping[Role, float] = {"root": 0.0, "symptom": -2.5, "cascade": -3.0}
 LEVELS: Mapping[Level, float] = {"fatal": 1.5, "error": 0.75, "": 0.5, "warning": -2.0, "info": -2.5}
 UNCAUGHT = 2.0
@@ -78,6 +87,7 @@ class Candidate(Cause):
     evidence: tuple[int, ...] = ()
     fault: Fault | None = None
     file: str = ""
+    breadth: Breadth = "specific"
 
 
 def rank(log: Log, matches: Sequence[Match], alarms: Iterable[Alarm] = ()) -> list[Candidate]:
@@ -98,10 +108,12 @@ def confidence(candidates: Sequence[Candidate]) -> float:
     if not candidates or candidates[0].family == UNKNOWN:
         return OF_UNKNOWN
     best = candidates[0]
-    rivals = [each.points for each in candidates if each.family not in (best.family, UNKNOWN)]
+    others = (each for each in candidates if each.family not in (best.family, UNKNOWN))
+    rivals = [each.points for each in others if each.breadth != "kind_of_message"]
     lead = best.points - max(rivals, default=-10.0)
     by_strength = next((share for least, share in _BY_STRENGTH if best.strength >= least), 0.2)
-    return round(by_strength * next((share for least, share in _BY_LEAD if lead >= least), 0.6), 2)
+    sure = by_strength * next((share for least, share in _BY_LEAD if lead >= least), 0.6)
+    return round(min(sure, AT_MOST.get(best.breadth, 1.0)), 2)
 
 
 def _of_match(match: Match, log: Log) -> Candidate:
@@ -124,6 +136,7 @@ def _of_match(match: Match, log: Log) -> Candidate:
         signature.role,
         match.evidence,
         match.fault,
+        breadth=signature.breadth,
     )
 
 

@@ -23,7 +23,7 @@ from harness.errors import UserError
 from harness.installation import own_text
 from monitors.metrics import PATTERN_TOKEN, literal_of
 
-Breadth = Literal["specific", "general", "last_resort"]
+Breadth = Literal["specific", "message", "general", "kind_of_message", "last_resort"]
 SHORTEST_WORD = 4
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as reading with ruamel.yaml
 _IGNORES_CASE = re.compile(r"^\(\?[a-z]*i[a-z]*\)")
