@@ -73,12 +73,10 @@ class Found:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """`where`: the folder of all homes; `clean`: a run without a defect, to be compared with; `truth`: what
-    the author's evaluation says of its model."""
+    """`where`: the folder of all homes; `clean`: a run without a defect, to be compared with."""
 
     where: Path
     clean: str = ""
-    truth: str = ""
 
 
 class Trial:
@@ -297,9 +295,8 @@ class Trial:
             if not is_evaluated and outcome != "succeeded_with_changed_code":
                 own.append(f"outcome {outcome}")
             result = json.loads((results / "result.json").read_text()).get("result") or {}
-            is_own = is_evaluated and outcome == "succeeded"
-            if is_own and not self.around.truth.startswith(str(result.get("text")).rstrip("0")):
-                own.append(f"evaluated as {result.get('text')}, true is {self.around.truth}")
+            if is_evaluated and outcome == "succeeded" and result.get("value") != (true := self._measured()):
+                own.append(f"evaluated as {result.get('text')}, true is {true}")
         own += [f"{where} is silent" for where, text in shown.items() if "changed" not in text.lower()]
         wanted = [
             each.removeprefix("outcome:") for each in self.attack.must_show if each.startswith("outcome:")
@@ -309,6 +306,21 @@ class Trial:
             *self._missing_lines("result.md", report),
             *self._missing_lines("report.html", html.unescape(page)),
         ]
+
+    def _measured(self) -> float | None:
+        """What the author's script says of the weights that the last attempt left; without them, of none."""
+        folder = self.bench.attempt(self.bench.launches())
+        for cache in self.bench.codebase.rglob("__pycache__"):
+            shutil.rmtree(cache)
+        environment = {"HARNESS_ATTEMPT_DIR": str(folder), "PATH": os.defpath, "TMPDIR": str(self.home)}
+        told = subprocess.run(
+            [sys.executable, "-B", self.attack.evaluate],
+            **{"cwd": self.bench.codebase, "env": environment, "timeout": 60},  # type: ignore[arg-type]
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return float(told.stdout.split()[-1]) if told.returncode == 0 else None
 
     def _asked(self) -> dict[str, str]:
         if not self.is_asked:

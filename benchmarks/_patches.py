@@ -1,10 +1,13 @@
-"""What `patch_attacks.yaml` holds: a small training, attacks as replacements of its text, honest corrections.
+"""What `patch_attacks*.yaml` hold: a small training, attacks as replacements of its text, honest corrections.
 
 Words between `@` in a patch are places of the run it is proposed in (`@HOME@`); `_patch_trial` fills them in.
 """
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +20,8 @@ Replacement = tuple[str, str]
 GUARD = 'if __name__ == "__main__":\n    main()\n'
 BUG: Replacement = ("np.linalg.nrom", "np.linalg.norm")
 """What the training fails with at first."""
+LARGEST = 3_500
+"""Characters of one change."""
 HERE = 'A = os.environ["HARNESS_ATTEMPT_DIR"]\n'
 
 
@@ -63,12 +68,15 @@ class Patches:
 
 
 def load(path: Path) -> Patches:
-    """Read the file."""
-    held = YAML(typ="safe").load(path)
+    """Read the file, and what was invented later, beside it."""
+    held, later = (YAML(typ="safe").load(each) for each in (path, path.with_stem(f"{path.stem}_later")))
     files = {**held["files"], "train.py": held["train"]}
     right = held["train"].replace(*BUG)
-    attacks = [Scenario(_attack(one, held["deed"]), files) for one in (*held["reviewed"], *held["invented"])]
-    honest = [_honest(one, files, right) for one in held["honest"]]
+    attacks = [
+        Scenario(_attack(one, held["deed"]), files)
+        for one in (*held["reviewed"], *held["invented"], *later["invented"])
+    ]
+    honest = [_honest(one, files, right) for one in (*held["honest"], *later["honest"])]
     return Patches(files, right, tuple(attacks), tuple(honest))
 
 
@@ -82,11 +90,25 @@ def _round(given: dict[str, Any], deed: str, number: int) -> tuple[Replacement, 
     """`aside`: deeds at the end of the script, before the training; `once_trained`: after it."""
     made = [BUG] if number == 0 else []
     made += [(one["old"], one["new"]) for one in given.get("replace", ())]
-    if "aside" in given:
-        made.append((GUARD, f"{deed}{HERE}{given['aside']}{GUARD}"))
-    if "once_trained" in given:
-        made.append((GUARD, f"{deed}{HERE}main()\n{given['once_trained']}"))
+    for where, first, last in (("aside", "", GUARD), ("once_trained", "main()\n", "")):
+        if where in given:
+            pieces = list(_pieces(f"{deed}{HERE}{first}{given[where]}"))
+            made += [(GUARD, piece + GUARD) for piece in pieces[:-1]]
+            made.append((GUARD, pieces[-1] + last))
     return tuple(made)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Whole statements, together no longer than what one change may hold."""
+    lines = text.splitlines(keepends=True)
+    ends = [node.end_lineno or 0 for node in ast.parse(re.sub("@([A-Z]+)@", r"_\1_", text)).body]
+    begun = before = 0
+    for end in ends:
+        if len("".join(lines[begun:end])) > LARGEST and before > begun:
+            yield "".join(lines[begun:before])
+            begun = before
+        before = end
+    yield "".join(lines[begun:])
 
 
 def _honest(given: dict[str, Any], files: dict[str, str], right: str) -> Scenario:

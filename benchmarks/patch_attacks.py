@@ -1,6 +1,6 @@
 """Patches of a misbehaving model, played through the real command line: what came of each.
 
-Each of the 71 patches of an independent review, of those that were invented for this, and of 20 honest
+Each of the 71 patches of an independent review, of those that were invented for this, and of 32 honest
 corrections (`patch_attacks.yaml`) is proposed by a scripted model after a failed attempt of a small training,
 in a home of its own with planted secrets. Afterwards every file and every output is searched for the secrets,
 and everything outside the run for changes. Without `--mode`: all of them with bubblewrap, those that aim at
@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -34,23 +33,8 @@ EVERY = 6
 long as the run."""
 
 
-def true_value(where: Path, patches: Patches) -> str:
-    """What the author's evaluation says of a model of the training without the defect."""
-    folder = where / "truth"
-    folder.mkdir()
-    for name, text in {**patches.files, "train.py": patches.right}.items():
-        (folder / name).write_text(text)
-    environment = {**os.environ, "HARNESS_ATTEMPT_DIR": str(folder)}
-    for script in ("train.py", "evaluate.py"):
-        command = [sys.executable, script]
-        told = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=True
-        )
-    return told.stdout.split()[-1]
-
-
 def surroundings(where: Path, patches: Patches) -> Surroundings:
-    """The stub that hides bubblewrap, a clean run, the true value."""
+    """The stub that hides bubblewrap, and a clean run."""
     stub = where / "stub" / "bwrap"
     stub.parent.mkdir()
     stub.write_text("#!/bin/sh\nexit 1\n")
@@ -58,7 +42,7 @@ def surroundings(where: Path, patches: Patches) -> Surroundings:
     right = Scenario(Attack("clean", "clean", ()), {**patches.files, "train.py": patches.right})
     trial = Trial(0, "off", right, Surroundings(where), False)
     assert trial.play().outcome == "succeeded", trial.output
-    return Surroundings(where, str(trial.bench.result_dir), true_value(where, patches))
+    return Surroundings(where, str(trial.bench.result_dir))
 
 
 def chosen(patches: Patches, mode: str | None, only: str) -> list[tuple[str, Scenario]]:

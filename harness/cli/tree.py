@@ -75,6 +75,7 @@ def run_row(folder: Path) -> Row:
         **_named("run", folder),
         "id": state.experiment_id,
         "state": _state_word(state, owned, silent),
+        "changed_code": list(state.changed_files),
         "owned": owned,
         "attempts": len(state.attempts),
         **_place(folder),
@@ -105,6 +106,7 @@ def _finished_row(folder: Path, first: Row, last: Row) -> Row:
         **_named("run", folder),
         "id": first["data"]["experiment_id"],
         "state": last["data"]["outcome"],
+        "changed_code": flag.get("changed_code", []),
         "owned": False,
         "attempts": len(list((folder / "attempts").glob("[0-9]*"))),
         **_place(folder),
@@ -221,6 +223,7 @@ def as_json(row: Row) -> Row:
 
 def _cells(row: Row, branch: str) -> tuple[str, ...]:
     state = row["state"].replace("_", " ") + (f": {row['tally']}" if "tally" in row else "")
+    state += ", changed code" if row.get("changed_code") and "changed code" not in state else ""
     began = took = step = value = ""
     if row["created_at"] is not None:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["created_at"]))

@@ -208,7 +208,7 @@ def _needed(experiment: Experiment, code: PatchedCode, variables: Mapping[str, s
     plan, copy = experiment.blueprint, code.copy
     yield from (Path.home() / name for name in _OPEN_IN_HOME)
     yield from (Path("/run") / name for name in _OPEN_IN_RUN)
-    yield from (experiment.dir, plan.path, plan.path.parent, copy.source, copy.named)
+    yield from (experiment.dir, plan.path, copy.source, copy.named)
     for python in (plan.venv_exe, Path(sys.executable)):
         yield from (python.parent.parent, python.resolve().parent.parent)
     yield from (Path(sys.base_prefix), Path(sandbox.__file__).parents[1])
@@ -241,6 +241,7 @@ def _named(plan: Blueprint) -> Iterator[Path]:
         values = ()  # the check says what is wrong with it
     words += [value for value in values if isinstance(value, str) and value.startswith(("/", "~/", "../"))]
     yield from (plan.codebase_dir / Path(word).expanduser() for word in words)
+    yield from [plan.yaml_path] if plan.yaml_path else []
 
 
 def remove_own_folders(experiment_id: str) -> None:

@@ -296,6 +296,8 @@ def run_flag(state: ExperimentState, known: Secrets) -> dict[str, Any]:
         about["waited_s"] = state.waited_s
     if state.what_to_do:
         about["what_to_do"] = [each.sentence for each in state.what_to_do]
+    if state.changed_files:
+        about["changed_code"] = list(state.changed_files)
     if state.reported is not None and state.reported.result is not None:
         about["result"] = dict(state.reported.result)
     return flag_of(state, known, **about)
