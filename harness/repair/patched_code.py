@@ -123,14 +123,15 @@ def find(experiment_id: str) -> PatchedCode | None:
 
 
 def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
-    """The copy with just these corrections, in order; one that holds others, because its cache was emptied or
-    a kill came between, is made anew. Raises PatchError."""
+    """The copy with just these corrections, in order, and nothing that a training made of it; one that holds
+    others, because its cache was emptied or a kill came between, is made anew. Raises PatchError."""
     wanted = list(dict.fromkeys((each["path"], each["old"], each["new"]) for each in patches))
     code = find(experiment_id)
-    if code is not None and [each.key for each in code.patches] == wanted:
-        return code
     root = place_of(experiment_id)
     try:
+        if code is not None and [each.key for each in code.patches] == wanted:
+            restoring.put_back(root)
+            return code
         forget(experiment_id, plan.codebase_dir)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         made = code_copy.freeze(plan.codebase_dir, root, plan.result_dir)
@@ -151,7 +152,8 @@ def codebase(plan: Blueprint, experiment_id: str, patches: Patches) -> Path:
 
 def preview(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old: str, new: str) -> str:
     """What the correction would change, as a diff, before anything is copied. Raises PatchError."""
-    root = codebase(plan, experiment_id, patches)
+    code = find(experiment_id) if patches else None
+    root = plan.codebase_dir if code is None else restoring.untouched(code.copy.root) / code.copy.prefix
     return diff(*_corrected(root, root, path, old, new), path)
 
 
@@ -188,12 +190,8 @@ def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> tuple[P
     """The copy that a launch runs, and what its training had done to it, as diffs. Raises PatchError, also
     where it would run code of the author's own folder instead."""
     code = holding(plan, experiment_id, patches)
-    try:
-        done = restoring.put_back(code.copy.root)
-    except OSError as error:
-        raise PatchError(f"the copy of the code cannot be put back as it was: {error}") from error
     code.refuse_original(plan)
-    return code, done
+    return code, restoring.done_by_training(code.copy.root)
 
 
 def remove(experiment_id: str) -> Path | None:

@@ -1,6 +1,6 @@
-"""Puts a copy of code back to what was copied and corrected, before each launch.
+"""Puts a copy of code back to what was copied and corrected, before it is corrected further or launched.
 
-In: the copy, with an untouched one of its own beside it. Out: what its training had done to it, as unified
+In: the copy, with an untouched one of its own beside it. Out: what trainings had done to it, as unified
 diffs: rewritten files of the author are put back, code that the training has added stays (it may be what it
 is to produce) and is shown. Links are not followed: a training may have made them.
 """
@@ -39,10 +39,17 @@ def keep_file(root: Path, file: Path) -> None:
 def forget(root: Path) -> None:
     """Remove what was remembered."""
     shutil.rmtree(untouched(root), ignore_errors=True)
+    _record(root).unlink(missing_ok=True)
 
 
-def put_back(root: Path) -> str:
-    """Make the copy's code what it was; returns what had been done to it. Raises OSError."""
+def done_by_training(root: Path) -> str:
+    """What the trainings in this copy have done to it, as diffs."""
+    file = _record(root)
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def put_back(root: Path) -> None:
+    """Make the copy's code what it was, and remember what had been done to it. Raises OSError."""
     done = [diff(_text(here), _text(kept), f"{PUT_BACK}{name}") for here, kept, name in _changed(root)]
     for here, kept, _ in list(_changed(root)):
         _replace(root, here, kept)
@@ -53,7 +60,13 @@ def put_back(root: Path) -> str:
         for file in (Path(parent, name) for name in sorted(files) if Path(name).suffix in _CODE):
             if not os.path.lexists(_counterpart(root, file)):
                 done.append(diff("", _text(file), f"{ADDED}{file.relative_to(root)}"))
-    return "".join(done)
+    known = done_by_training(root)
+    if fresh := [each for each in done if each not in known]:
+        write_atomically(_record(root), known + "".join(fresh), mode=0o600)
+
+
+def _record(root: Path) -> Path:
+    return root.with_name(f"{root.name}.done.diff")
 
 
 def _changed(root: Path) -> Iterator[tuple[Path, Path, Path]]:

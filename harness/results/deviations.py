@@ -140,8 +140,9 @@ def _corrected(change: Change) -> Diff:
 
 def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) -> Iterator[Diff]:
     """What these corrections of code changed, launch by launch: as the attempts' change.diff has it, with the
-    lines around; where that does not hold what the journal has, what was replaced. Then what the training
-    itself had made of its copy of the code."""
+    lines around; where that does not hold what the journal has, what was replaced. In the end what the
+    trainings themselves had made of their copy of the code."""
+    by_trainings: dict[Diff, None] = {}
     for number in range(1, launches + 1):
         made = [change for change in changes if change.attempt == number]
         files = {one.change.what for one in made}
@@ -152,9 +153,9 @@ def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) ->
         told = (line for one in made for line in str(one.change.new).splitlines())
         is_whole = whole and all(line in whole for line in told)
         yield Diff(whole if is_whole else "".join(one.diff for one in made))
-        for name, text in pairs:
-            if name.startswith((PUT_BACK, ADDED)):
-                yield Diff(f"--- before/{name}{text}")
+        own = ((name, text) for name, text in pairs if name.startswith((PUT_BACK, ADDED)))
+        by_trainings |= dict.fromkeys(Diff(f"--- before/{name}{text}") for name, text in own)
+    yield from by_trainings
 
 
 def _confirmed(change: Change, config: Mapping[str, Any] | None) -> bool | None:

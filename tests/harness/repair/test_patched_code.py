@@ -278,8 +278,10 @@ def test_what_a_training_makes_of_its_copy_is_put_back_and_shown(plan: Blueprint
     inner = here / "src" / "net.py"
     shutil.rmtree(inner.parent)
     inner.parent.symlink_to(outside)
-    code, done = patched_code.for_launch(plan, ID, [FASTER])
-    assert (here / "train.py").read_text() == corrected and inner.read_text() == "depth = 3\n"
+    deeper = {"path": "src/net.py", "old": "depth = 3", "new": "depth = 4"}
+    patched_code.patch(plan, ID, [FASTER], **deeper)
+    code, done = patched_code.for_launch(plan, ID, [FASTER, deeper])
+    assert (here / "train.py").read_text() == corrected and inner.read_text() == "depth = 4\n"
     assert not inner.parent.is_symlink() and not list(outside.iterdir())
     assert weights.read_bytes() == b"learnt" and not (here / "__pycache__").exists()
     assert "-print('accuracy 1.0')" in done and "+forged = 1" in done and "train.py" in done
