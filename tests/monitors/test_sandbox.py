@@ -40,10 +40,12 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(autouse=True)
-def no_folders_left() -> Iterator[None]:
-    before = set(Path("/tmp").glob(f"{sandbox.OWN_FOLDER}-*"))
+def no_folders_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Not those of another test process, whose mounts would go with them."""
+    own = f"test{os.getpid()}"
+    monkeypatch.setenv("AJET_ATTEMPT_ID", own)
     yield
-    for left in set(Path("/tmp").glob(f"{sandbox.OWN_FOLDER}-*")) - before:
+    for left in Path("/tmp").glob(f"{sandbox.OWN_FOLDER}{own}-*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
