@@ -39,7 +39,7 @@ _WORDS: Mapping[type[Event], Callable[[Any], tuple[str, str]]] = {
         "a person was asked",
         event.error or f"{event.question} (until {time_text(event.until)}; then: {event.default})",
     ),
-    events.PersonAnswered: lambda event: ("answered by a person", event.text),
+    events.PersonAnswered: lambda event: ("a question was answered", event.text),
     events.SmokeRan: lambda event: ("smoke run", event.error or event.text.partition("\n")[0]),
     events.Noted: lambda event: (_NOTED, event.text),
     events.PersonSaid: lambda event: ("said by a person", f"{event.text} ({event.by})"),

@@ -151,7 +151,7 @@ class View:
     @property
     def answers(self) -> tuple[EventNote, ...]:
         """What people said to what they were asked."""
-        return tuple(note for note in self.run.events if note.kind == "answered by a person")
+        return tuple(note for note in self.run.events if note.kind == "a question was answered")
 
     @property
     def two_values(self) -> tuple[EventNote, ...]:
