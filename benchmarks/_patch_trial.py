@@ -19,6 +19,7 @@ from pathlib import Path
 from _patch_services import Services, Shared, fingerprints, plain
 from _patches import Replacement, Scenario
 
+from harness.results.text import spelled
 from tests.e2e.bench import Bench
 from tests.e2e.mortal import Life
 from tests.model_server.seen import Seen
@@ -331,7 +332,7 @@ class Trial:
     def _missing_lines(self, where: str, document: str) -> list[str]:
         """One sentence if some line of the patches is not in a report."""
         gone = [plain(old) for old, _ in self.proposed]
-        lines = [line for _, new in self.proposed for line in new.splitlines()]
+        lines = [line for _, new in self.proposed for line in spelled(new).splitlines()]
         texts = [plain(line) for line in lines if plain(line) not in gone]
         texts += [plain(each) for each in self.attack.must_show if not each.startswith("outcome:")]
         content = plain(document)

@@ -5,6 +5,7 @@ changes made in it; nothing is written to disk before the launch, so a kill lose
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -153,7 +154,6 @@ PUT_BACK, ADDED = "put back: ", "added by the training: "
 
 def diff(old: str, new: str, name: str) -> str:
     """A unified diff of two texts; empty when they are the same."""
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), f"before/{name}", f"after/{name}"
-    )
+    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
+    lines = difflib.unified_diff(before, after, f"before/{name}", f"after/{name}")
     return "".join(line if line.endswith("\n") else line + "\n" for line in lines)

@@ -41,7 +41,7 @@ from harness.journal.events import (
 from harness.pending_changes import PREPARING, Change, edit_of
 from harness.redaction import redact
 from harness.repair import apply_changes
-from harness.results.text import CONTROL, clean_diff
+from harness.results.text import clean_diff, spelled
 from harness.state import ExperimentState
 from harness.wording import answering, duration, time_text
 from monitors.alarms import until
@@ -80,7 +80,7 @@ class OpenQuestion:
     @property
     def text(self) -> str:
         """The question, with its diff whole, and nothing that a terminal would obey."""
-        return CONTROL.sub("", self._words)
+        return spelled(self._words)
 
     @property
     def _words(self) -> str:

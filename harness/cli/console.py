@@ -4,7 +4,6 @@ read, and questions at this terminal."""
 import codecs
 import json
 import os
-import re
 import shutil
 import sys
 import termios
@@ -70,7 +69,9 @@ def use_utf8() -> None:
 
 def visible(text: str) -> str:
     """The text with control characters, which a path may hold, written out: a terminal would obey them."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], text)
+    from harness.results.text import spelled
+
+    return spelled(text)
 
 
 def fail(message: str, status: int = 2) -> NoReturn:

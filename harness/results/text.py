@@ -13,6 +13,7 @@ from typing import Any
 from harness.redaction import NO_SECRETS, Secrets, redact, redact_diff
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _MARKDOWN = re.compile(
     r"""
       [\\`*<&|~$]  # always
@@ -36,8 +37,15 @@ class Diff(str):
 
 
 def clean_diff(diff: str, known: Secrets = NO_SECRETS) -> Diff:
-    """The same for a diff, of which every added line is shown whole (`redact_diff`)."""
-    return Diff(redact_diff(_printable(diff), known))
+    """The same for a diff, of which every added line is shown whole (`redact_diff`), with what is not seen,
+    or would be obeyed by a terminal, written out."""
+    return Diff(redact_diff(spelled(diff), known))
+
+
+def spelled(text: str) -> str:
+    """The text with control and invisible characters written out: `\\x1b[2J`."""
+    text = text.replace("\r\n", "\n").encode("utf-8", errors="replace").decode("utf-8")
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _printable(text: str) -> str:
