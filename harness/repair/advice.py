@@ -48,7 +48,16 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
         why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
         is_hidden=lambda path: containment.hides(state, Path(path)),
     )
-    now = Situation(found, config, state.environment, state.command, (), tuple(plan.protected_keys), machine)
+    now = Situation(
+        found,
+        config,
+        state.environment,
+        state.command,
+        protected=tuple(plan.protected_keys),
+        machine=machine,
+        python=str(plan.venv_exe),
+        config_name=plan.yaml_path.name if plan.yaml_path is not None else "the launch command",
+    )
     seen = list(circumstances.of(now, plan))
     said = [sentence for sentence, _ in seen if sentence]
     ended = found.cause if not said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."

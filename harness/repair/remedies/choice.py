@@ -15,6 +15,7 @@ from harness.config.values import Scalar, as_text
 from harness.installation import own_text
 from harness.repair.remedies import memory, services
 from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
+from harness.wording import filled
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +46,17 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
     names = list(dict.fromkeys(names))
     if situation.config is None:
         names = [name for name in names if name not in _IN_GENERAL or _IN_GENERAL[name](situation)]
-        return [remedy for name in names if (remedy := described(name)) is not None]
+        return [remedy for name in names if (remedy := _told(name, situation)) is not None]
     found = [remedy for name in names if (remedy := _computed(name, situation)) is not None]
     if not situation.diagnosis.is_sure:
         found = [remedy for remedy in found if remedy.kind in (*WAITING, "advice")]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
+
+
+def _told(name: str, situation: Situation) -> Remedy | None:
+    """The remedy in words, with what the log measured."""
+    row = described(name)
+    return row and replace(row, change=filled(row.change, situation.values))
 
 
 def described(name: str) -> Remedy | None:
@@ -64,7 +71,7 @@ def described(name: str) -> Remedy | None:
 
 def _computed(name: str, situation: Situation) -> Remedy | None:
     """The remedy with its values, None where it does not apply."""
-    row = described(name)
+    row = _told(name, situation)
     if row is None or row.kind == "advice":
         return row
     try:
