@@ -57,7 +57,9 @@ def said_and_place(fault: Fault) -> dict[str, str]:
     """What an exception says, and the place in the author's own code (with its line) that it came from."""
     frame = own_frame(fault)
     found = {"message": fault.message[:LONGEST]}
-    return found if frame is None else found | {"place": frame.place, "own_line": frame.code.strip()[:LONGEST]}
+    return (
+        found if frame is None else found | {"place": frame.place, "own_line": frame.code.strip()[:LONGEST]}
+    )
 
 
 def _origin(fault: Fault | None) -> list[int]:

@@ -2,6 +2,7 @@
 else by its row in `remedies.yaml`) and put into words."""
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -23,13 +24,37 @@ ADVISE = "advise"
 LONGEST_WAIT_S = 900.0
 WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
+_ENGINE = re.compile(r"(?i)engine|vllm|sglang|lmdeploy|rollout|kv.?cache")
+_OF_ENGINES = (
+    "enforce_eager",
+    "lower_concurrent_sequences",
+    "lower_gpu_memory_utilization",
+    "lower_swap_space",
+    "raise_gpu_memory_utilization",
+    "smaller_tensor_parallel",
+)
+_SHARDED = re.compile(r"(?i)fsdp|verl|deepspeed|megatron|zero|actor|engine|optimizer_offload")
+
+
+def _about(pattern: str | re.Pattern[str]) -> Callable[[Situation], bool]:
+    return lambda now: re.search(pattern, now.said) is not None
+
+
 _IN_GENERAL: Mapping[str, Callable[[Situation], bool]] = {
+    "correct_key": lambda now: services.is_near(now.captured("key"), now.captured("meant")),
+    "correct_path": lambda now: bool(now.captured("new")),
     "expandable_segments": memory.is_fragmented,
     "fit_max_model_len": lambda now: bool(now.captured("max_model_len")),
+    "hub_offline": lambda now: now.diagnosis.signature != "hub_repository_missing",
+    "install_version": lambda now: services.requirement(now) != "",
+    "torch_compile_off": _about(r"(?i)inductor|dynamo|triton|torch\.compile|compiler"),
+    "without_flash_attention": _about(r"(?i)flash"),
+    **dict.fromkeys(_OF_ENGINES, _about(_ENGINE)),
+    **dict.fromkeys(("offload_optimizer", "offload_parameters"), _about(_SHARDED)),
     **dict.fromkeys(("fewer_env_workers", "free_own_checkpoints", "free_leftovers"), lambda now: False),
 }
-"""When these mean something although only a log is known: it has measured that they would help; never where
-they are about what the harness itself started."""
+"""When these mean something although only a log is known: it has measured that they would help, or speaks of
+what they change; never where they are about what the harness itself started."""
 
 
 def known_names() -> frozenset[str]:
@@ -56,7 +81,11 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
 def _told(name: str, situation: Situation) -> Remedy | None:
     """The remedy in words, with what the log measured."""
     row = described(name)
-    return row and replace(row, change=filled(row.change, situation.values))
+    if row is None:
+        return None
+    variable = (_table().get(name, {}).get("does") or {}).get("set", "")
+    by_hand = f"export {variable}={_table()[name]['does']['to']}" if variable else ""
+    return replace(row, change=filled(row.change, situation.values), by_hand=by_hand)
 
 
 def described(name: str) -> Remedy | None:

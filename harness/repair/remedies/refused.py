@@ -1,7 +1,7 @@
 """The setting whose value a program refused: where it stands, and the value that it should have.
 
-In: a failure in its situation. Out: advice with the exact edit. The value comes from the message (a choice that
-is spelt nearly so, a bound, a multiple); where the message gives none, the key is named and a person chooses.
+In: a failure in its situation. Out: advice with the exact edit. The value comes from the message (a choice
+that is spelt nearly so, a bound, a multiple); where it gives none, the key is named and a person chooses.
 """
 
 import difflib
@@ -18,11 +18,13 @@ FAMILIES = frozenset(
 )
 """Those that a wrong value can lead to."""
 MOST_CHOICES = 12
+_OF_A_PERSON = "A person must say so: it may be part of what is studied."
 _LIKENESS = 0.6
 _SHORTEST = 3
+_GPU = re.compile(r"(?i)cuda(?::\d+)?|gpu")
 _LIST = re.compile(
-    r"(?i)\b(?:choose(?: one)? (?:from|of)|choices|one of|select(?: one)? (?:from|of)|available|supported|valid|"
-    r"allowed|permitted|options|possible|known|registered|columns|input should be|expected)\b"
+    r"(?i)\b(?:choose(?: one)? (?:from|of)|choices|one of|select(?: one)? (?:from|of)|available|supported|"
+    r"valid|allowed|permitted|options|possible|known|registered|columns|input should be|expected)\b"
     r"[^\n\[({'\"`:]{0,60}(?P<items>[^\n]{1,600})"
 )
 _QUOTED = re.compile(r"['\"`]([^'\"`\n]{1,60})['\"`]")
@@ -33,7 +35,9 @@ _GIVEN = re.compile(
 )
 _NUMBER = r"(-?\d[\d_]*(?:\.\d+)?(?:e[+-]?\d+)?)"
 _MULTIPLE = re.compile(r"(?i)(?:divisible by|multiple of)(?:[^\d\n]{0,60}?)(\d{1,9})")
-_LEAST = re.compile(rf"(?i)(?:at least|>=|greater than or equal to|minimum(?: is| of)?|no less than) ?{_NUMBER}")
+_LEAST = re.compile(
+    rf"(?i)(?:at least|>=|greater than or equal to|minimum(?: is| of)?|no less than) ?{_NUMBER}"
+)
 _MOST = re.compile(rf"(?i)(?:at most|<=|less than or equal to|maximum(?: is| of)?|no more than) ?{_NUMBER}")
 _WHOLE = re.compile(r"(?i)\b(?:int|integer)\b")
 _OPTION = re.compile(r"--[\w-]+")
@@ -41,6 +45,8 @@ _OPTION = re.compile(r"--[\w-]+")
 
 def correction(now: Situation) -> Iterator[Remedy]:
     """What to write instead of the refused value, where the message or the config shows which that is."""
+    if now.diagnosis.family == "driver_or_arch":
+        yield from _devices(now)
     if now.diagnosis.family not in FAMILIES:
         return
     yield from _options(now)
@@ -59,7 +65,10 @@ def correction(now: Situation) -> Iterator[Remedy]:
     if values:
         edit = now.written(setting.key, values[0])
         change = f"Change {where}: {as_text(setting.value)} → {' or '.join(values)}"
-        yield _advice(change, "What a study compares stays a person's to change.", edit)
+        is_text = isinstance(setting.value, str)
+        yield _advice(
+            change, "" if is_text else "A person must say so: it may be part of what is studied.", edit
+        )
     elif choices:
         yield _advice(f"Set {where} (now {as_text(setting.value)}) to one of {', '.join(choices)}")
     else:
@@ -69,6 +78,19 @@ def correction(now: Situation) -> Iterator[Remedy]:
 
 def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:
     return Remedy("advise", "advice", f"{change}.", why, by_hand=by_hand)
+
+
+def _devices(now: Situation) -> Iterator[Remedy]:
+    """What a machine without a GPU needs otherwise."""
+    for each in now.settings.all:
+        is_gpu = isinstance(each.value, str) and _GPU.fullmatch(each.value) is not None
+        is_type = each.value is True and each.name in ("bf16", "fp16", "tf32")
+        if is_gpu or (is_type and each.name in now.captured("message").lower()):
+            new = "cpu" if is_gpu else "false"
+            change = (
+                f"Without a GPU, change {each.key} in {now.where(each.key)}: {as_text(each.value)} → {new}"
+            )
+            yield _advice(change, by_hand=now.written(each.key, new))
 
 
 def _options(now: Situation) -> Iterator[Remedy]:
@@ -83,7 +105,7 @@ def _options(now: Situation) -> Iterator[Remedy]:
         if meant:
             yield _advice(f"Write `{meant[1]}` instead of `{wrong}` in the launch command")
         else:
-            yield _advice(f"Take `{wrong}` out of the launch command: the program knows {', '.join(known)}")
+            yield _advice(f"Write one of {', '.join(known)} instead of `{wrong}`, or leave it out")
 
 
 def _option(now: Situation) -> str:
@@ -97,7 +119,7 @@ def _choices(said: str) -> list[str]:
         bare = _BARE.search(items)
         found = _QUOTED.findall(items) or (re.split(r",\s*", bare[1]) if bare else [])
         found = list(dict.fromkeys(each.strip() for each in found if each.strip()))
-        if 2 <= len(found):
+        if len(found) >= 2:
             return found[:MOST_CHOICES]
     return []
 
