@@ -6,6 +6,7 @@ room may use it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from datetime import UTC, datetime
 from harness.config.values import Scalar, as_text
 
 DASH = "—"
+_NAME = re.compile(r"\{(\w+)\}")
+_OPTIONAL = re.compile(r"\[([^\[\]|]*\{\w+\}[^\[\]|]*)(?:\|([^\[\]]*))?\]")
 
 
 def number_text(value: float, unit: str = "number") -> str:
@@ -89,6 +92,17 @@ def time_text(seconds: float | None) -> str:
 def shortened(text: str, longest: int) -> str:
     """The text, cut to `longest` characters with `…` at its end."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def filled(text: str, values: Mapping[str, object]) -> str:
+    """The text with `{name}` replaced by the value of that name. A part in brackets that names a value which
+    is not there is left out, or what stands behind its last `|` is taken; elsewhere it becomes "?"."""
+
+    def part(match: re.Match[str]) -> str:
+        known = all(values.get(name) for name in _NAME.findall(match[1]))
+        return match[1] if known else match[2] or ""
+
+    return _NAME.sub(lambda name: str(values.get(name[1]) or "?").strip(), _OPTIONAL.sub(part, text))
 
 
 def did_you_mean(

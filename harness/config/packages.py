@@ -22,6 +22,11 @@ def known_packages() -> frozenset[str]:
     return frozenset(_table().values())
 
 
+def known_modules() -> frozenset[str]:
+    """The modules of those packages."""
+    return frozenset(_table())
+
+
 def _flat(name: str) -> str:
     return name.lower().replace("_", "-")
 

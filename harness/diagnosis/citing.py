@@ -53,6 +53,15 @@ def own_frame(fault: Fault) -> Frame | None:
     return next((frame for frame in own if not any(part in frame.path for part in _LIBRARIES)), None)
 
 
+def said_and_place(fault: Fault) -> dict[str, str]:
+    """What an exception says, and the place in the author's own code (with its line) that it came from."""
+    frame = own_frame(fault)
+    found = {"message": fault.message[:LONGEST]}
+    return (
+        found if frame is None else found | {"place": frame.place, "own_line": frame.code.strip()[:LONGEST]}
+    )
+
+
 def _origin(fault: Fault | None) -> list[int]:
     """The line of the innermost frame in the author's own code; where there is none, of the innermost."""
     if fault is None or not fault.frames:

@@ -68,6 +68,8 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
         evidence = citing.of_candidate(log, best, candidates)
+        if best.fault is not None:
+            best = replace(best, captures={**citing.said_and_place(best.fault), **best.captures})
         return _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
     if end.family != UNKNOWN:
         return _diagnosis(log, end, LIKELY_END, candidates)
@@ -75,8 +77,7 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     raised = best if best is not None and best.fault is not None and best.fault.type else None
     if raised is not None and raised.fault is not None:  # an exception that no signature knows
         text, captures = raised.cause, {"type": raised.fault.type, "said": raised.fault.said[0]}
-        if (frame := citing.own_frame(raised.fault)) is not None:
-            captures["place"] = frame.place
+        captures |= citing.said_and_place(raised.fault)
     cause = Cause(UNKNOWN, None, text, captures=captures)
     return _diagnosis(log, cause, OF_UNKNOWN, candidates, citing.useful(log, raised))
 

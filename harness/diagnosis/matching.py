@@ -12,11 +12,10 @@ from functools import cached_property
 from harness.diagnosis.signatures import SignatureCatalogue
 from harness.diagnosis.signatures.schema import Clause, Signature
 from harness.diagnosis.types import Fault, Log
+from harness.wording import filled
 
 MOST_LINES = 8
 LONGEST_LINE = 2000
-_NAME = re.compile(r"\{(\w+)\}")
-_OPTIONAL = re.compile(r"\[([^\[\]]*\{\w+\}[^\[\]]*)\]")
 _Found = dict[str, re.Match[str]]
 """What each condition of a clause found."""
 
@@ -33,17 +32,8 @@ class Match:
 
     @property
     def cause(self) -> str:
-        """The signature's cause, captures filled in. A part in brackets that names one which was not found is
-        left out; elsewhere it becomes "?"."""
-
-        def value(name: re.Match[str]) -> str:
-            return (self.captures.get(name[1]) or "?").strip()
-
-        def part(text: re.Match[str]) -> str:
-            known = all(self.captures.get(name) for name in _NAME.findall(text[1]))
-            return text[1] if known else ""
-
-        return _NAME.sub(value, _OPTIONAL.sub(part, self.signature.cause))
+        """The signature's cause, captures filled in."""
+        return filled(self.signature.cause, self.captures)
 
 
 def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:

@@ -7,20 +7,22 @@ and with what only the run shows in its cause (`circumstances`).
 
 import resource
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.attempt import UNKNOWN, Diagnosis, Remedy
-from harness.config.packages import package_of
+from harness.config.packages import known_modules, package_of
 from harness.config.reader import UnreadableConfigError, text_of
 from harness.environment import MISSING
 from harness.machine.ports import a_free_port, is_taken
 from harness.redaction import redact
 from harness.repair import installing
-from harness.repair.remedies import Machine, Situation, remedies_for
+from harness.repair.remedies import Machine, Situation, code_changes, refused, remedies_for, services
 from harness.repair.remedies.choice import ADVISE, WAITING, described
+from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
     from harness.blueprint.types import Blueprint
@@ -28,6 +30,24 @@ if TYPE_CHECKING:
     from monitors.files import AttemptFiles
 
 _INSTALL = "install_package"
+_INSTALL_VERSION = "install_version"
+_MODULES_OF_A_PERSON = (
+    "deepspeed",
+    "flash_attn",
+    "jax",
+    "numpy",
+    "sglang",
+    "tensorflow",
+    "torch",
+    "torchvision",
+    "transformers",
+    "trl",
+    "verl",
+    "vllm",
+)
+_BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON}
+"""Packages that decide what is computed, or must fit a driver: a run installs none of them by itself."""
+_SLIP = 0.85
 
 
 def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
@@ -48,7 +68,16 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
         why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
         is_hidden=lambda path: containment.hides(state, Path(path)),
     )
-    now = Situation(found, config, state.environment, state.command, (), tuple(plan.protected_keys), machine)
+    now = Situation(
+        found,
+        config,
+        state.environment,
+        state.command,
+        protected=tuple(plan.protected_keys),
+        machine=machine,
+        python=str(plan.venv_exe),
+        config_name=plan.yaml_path.name if plan.yaml_path is not None else "the launch command",
+    )
     seen = list(circumstances.of(now, plan))
     said = [sentence for sentence, _ in seen if sentence]
     ended = found.cause if not said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
@@ -76,16 +105,28 @@ def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 
 
 def _what_to_do(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
+    """What a run would do, in its order, then what only a person can do. General advice is left out where the
+    exact correction is known."""
+    named = list(_named(now, plan))
+    yield from (remedy for remedy in named if remedy.kind != "advice")
+    exact = [*filter(None, [code_changes.change_of(now)]), *refused.correction(now)]
+    yield from exact or (remedy for remedy in named if remedy.kind == "advice")
+    if now.diagnosis.family == UNKNOWN and not exact:
+        yield from _of_unknown(now, plan)
+
+
+def _named(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     """The remedies of the diagnosis in their order; what the rules refuse is left out."""
     for name in dict.fromkeys(now.diagnosis.remedies):
         if name == _INSTALL:
             yield from _install(now, plan)
             continue
+        if name == _INSTALL_VERSION:
+            yield from _version(now)
+            continue
         for remedy in remedies_for((name,), now):
             if not _is_refused(remedy, now.config):
                 yield replace(remedy, by_hand=_by_hand(remedy, now, plan))
-    if now.diagnosis.family == UNKNOWN:
-        yield from _of_unknown(now, plan)
 
 
 def _is_refused(remedy: Remedy, config: str | None) -> bool:
@@ -101,26 +142,56 @@ def _by_hand(remedy: Remedy, now: Situation, plan: "Blueprint | None") -> str:
         return shlex.join(["export", *(f"{name}={value}" for name, value in remedy.environment.items())])
     if remedy.kind == "limit" and now.config is not None:
         return f"ulimit -n {now.machine.open_files()[1]}"
-    return f"harness run {shlex.quote(str(plan.path))}" if plan and remedy.kind in WAITING else ""
+    is_restart = plan is not None and remedy.kind in WAITING
+    return f"harness run {shlex.quote(str(plan.path))}" if plan and is_restart else remedy.by_hand
 
 
 def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     """By the person or, where they allow it, by the run; and why the run has not done it."""
     module, remedy = now.captured("module").strip("'\"` "), described(_INSTALL)
-    package = package_of(module) or package_of(now.captured("package"))
-    what = now.captured("requirement") or package or now.captured("package")
-    if remedy is None or "." in module or not (what or module):
+    name = module or now.captured("package")
+    if remedy is None or "." in module or not name:
         return
+    if other := _not_missing(name, now, plan):
+        yield Remedy(ADVISE, "advice", other, "")
+        return
+    package = package_of(module) or package_of(now.captured("package"))
+    by_person = now.captured("requirement") or package or _BY_A_PERSON.get(name) or now.captured("package")
     refused = now.machine.why_not_install() if plan is not None else installing.NOT_PERMITTED
     if package is None:
-        refused = f"{what or module} is not one of the packages that a run may install by itself"
-    change = f"Install {what or f'the package that brings {module}'} where the training runs"
-    if refused == installing.NOT_PERMITTED:
+        refused = f"{by_person or module} is not one of the packages that a run may install by itself"
+    if by_person:
+        change = f"Install {by_person} where the training runs"
+    else:
+        change = (
+            f"If {module} is code of yours, `export PYTHONPATH=` the folder that it stands in; else a person "
+            f"must say which package brings it, and install that with `{now.python} -m pip install`"
+        )
+    if refused == installing.NOT_PERMITTED and package is not None:
         change += ", or start the run with --allow-install"
     why = f"The run has not installed it: {refused}." if plan is not None and refused else remedy.why
-    python = str(plan.venv_exe) if plan is not None else "python"
-    by_hand = shlex.join([python, "-m", "pip", "install", what]) if what else ""
+    by_hand = shlex.join([now.python, "-m", "pip", "install", by_person]) if by_person else ""
     yield replace(remedy, change=f"{change}.", why=why, by_hand=by_hand)
+
+
+def _version(now: Situation) -> Iterator[Remedy]:
+    """The release that is asked for."""
+    if (wanted := services.requirement(now)) and (remedy := described(_INSTALL_VERSION)) is not None:
+        yield replace(remedy, by_hand=shlex.join([now.python, "-m", "pip", "install", wanted]))
+
+
+def _not_missing(module: str, now: Situation, plan: "Blueprint | None") -> str:
+    """What to do about a module that is there, or is spelt wrong; "" for one that is missing."""
+    if plan is not None:
+        home = plan.venv_exe.parent.parent
+        if any(home.glob(f"lib/python*/site-packages/{module}")):
+            return f"{module} is installed in {home}, but another Python ran: launch with {plan.venv_exe}."
+        own = sorted([*plan.codebase_dir.glob(f"*/{module}.py"), *plan.codebase_dir.glob(f"*/{module}/")])
+        if own:
+            return f"{module} is {own[0]}: run `export PYTHONPATH={own[0].parent}` before the launch."
+    known = {*sys.stdlib_module_names, *known_modules(), *_BY_A_PERSON}
+    near = did_you_mean(module, known, "{}", _SLIP) if module not in known else ""
+    return f"Write `import {near}` instead of `import {module}` {now.values['at']}." if near else ""
 
 
 def _of_unknown(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:

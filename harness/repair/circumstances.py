@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from harness.attempt import UNKNOWN, Remedy
 from harness.blueprint.types import Blueprint
-from harness.command import calls, read_or_empty
-from harness.command.launch_command import bare
+from harness.command import calls
 from harness.doctor.configs import numbers_as_text
 from harness.doctor.similar_paths import similar
 from harness.machine.disk import in_words
@@ -59,8 +58,8 @@ def _ports(now: Situation, plan: Blueprint) -> Seen:
         by = holder(port)
         where = f" ({', '.join(keys)})" if keys else ""
         free = now.machine.free_port()
-        edit = _edit(now, keys[0], str(free)) if keys else ""
-        text = f"Choose another port{' in ' + _file(plan, now, keys[0]) if keys else f', such as {free}'}"
+        edit = now.written(keys[0], str(free)) if keys else ""
+        text = f"Choose another port{' in ' + now.where(keys[0]) if keys else f', such as {free}'}"
         pid = re.search(r"\(pid (\d+)", by)
         ending = f"or end what holds it, if it is yours (`kill {pid[1]}`)" if pid else ""
         change = ", ".join(filter(None, (text, ending)))
@@ -124,10 +123,10 @@ def _named_path(now: Situation, plan: Blueprint) -> Seen:
     meant = similar(path, plan.codebase_dir)
     hint = f" (did you mean {meant}?)" if meant else ""
     yield (
-        f"It is named by {key} in {_file(plan, now, key)}, and looked for in {plan.codebase_dir}.",
+        f"It is named by {key} in {now.where(key)}, and looked for in {plan.codebase_dir}.",
         _advice(
-            f"Correct {key} in {_file(plan, now, key)}{hint}, or put the file there.",
-            by_hand=_edit(now, key, meant) if meant else "",
+            f"Correct {key} in {now.where(key)}{hint}, or put the file there.",
+            by_hand=now.written(key, meant) if meant else "",
         ),
     )
 
@@ -143,10 +142,10 @@ def _learning_rate(now: Situation, plan: Blueprint) -> Seen:
     rates = ((key, value) for key, value in now.settings.values.items() if _LEARNING_RATE.fullmatch(key))
     key, value = next(rates, ("", None))
     if isinstance(value, int | float) and not isinstance(value, bool):
-        where = f"{key} is {value:g} in {_file(plan, now, key)}"
+        where = f"{key} is {value:g} in {now.where(key)}"
         change = f"Lower the learning rate ({where}), or clip the gradients."
         why = "It is part of what is studied, so a run does not change it by itself."
-        yield "", _advice(change, why, by_hand=_edit(now, key, f"{value / 10:g}"))
+        yield "", _advice(change, why, by_hand=now.written(key, f"{value / 10:g}"))
 
 
 def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
@@ -171,24 +170,9 @@ def _nearest_key(now: Situation, plan: Blueprint) -> Seen:
         return
     meant = in_config.get(did_you_mean(name, in_config, "{}", 0.6))
     if meant is not None:
-        file = _file(plan, now, meant)
+        file = now.where(meant)
         change = f"Use one name for it: the program asks for {named}, and {file} says {meant}."
         yield f"In {file} it is {meant}, not {named}.", _advice(change)
-
-
-def _file(plan: Blueprint, now: Situation, key: str) -> str:
-    """Where a setting stands."""
-    is_given = plan.yaml_path is None or read_or_empty(now.command).setting_of(key) is not None
-    return "the launch command" if plan.yaml_path is None or is_given else plan.yaml_path.name
-
-
-def _edit(now: Situation, key: str, value: str) -> str:
-    """A setting with another value as it is written where it stands."""
-    place = read_or_empty(now.command).setting_of(key)
-    if place is None:
-        return f"{key}: {value}"
-    name = bare(place.name)
-    return f"{name} {value}" if name.startswith("-") else f"{name}={value}"
 
 
 _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {

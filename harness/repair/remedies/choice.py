@@ -2,6 +2,7 @@
 else by its row in `remedies.yaml`) and put into words."""
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,7 @@ from harness.config.values import Scalar, as_text
 from harness.installation import own_text
 from harness.repair.remedies import memory, services
 from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
+from harness.wording import filled
 
 _log = logging.getLogger(__name__)
 
@@ -22,13 +24,37 @@ ADVISE = "advise"
 LONGEST_WAIT_S = 900.0
 WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
+_ENGINE = re.compile(r"(?i)engine|vllm|sglang|lmdeploy|rollout|kv.?cache")
+_OF_ENGINES = (
+    "enforce_eager",
+    "lower_concurrent_sequences",
+    "lower_gpu_memory_utilization",
+    "lower_swap_space",
+    "raise_gpu_memory_utilization",
+    "smaller_tensor_parallel",
+)
+_SHARDED = re.compile(r"(?i)fsdp|verl|deepspeed|megatron|zero|actor|engine|optimizer_offload")
+
+
+def _about(pattern: str | re.Pattern[str]) -> Callable[[Situation], bool]:
+    return lambda now: re.search(pattern, now.said) is not None
+
+
 _IN_GENERAL: Mapping[str, Callable[[Situation], bool]] = {
+    "correct_key": lambda now: services.is_near(now.captured("key"), now.captured("meant")),
+    "correct_path": lambda now: bool(now.captured("new")),
     "expandable_segments": memory.is_fragmented,
     "fit_max_model_len": lambda now: bool(now.captured("max_model_len")),
+    "hub_offline": lambda now: now.diagnosis.signature != "hub_repository_missing",
+    "install_version": lambda now: services.requirement(now) != "",
+    "torch_compile_off": _about(r"(?i)inductor|dynamo|triton|torch\.compile|compiler"),
+    "without_flash_attention": _about(r"(?i)flash"),
+    **dict.fromkeys(_OF_ENGINES, _about(_ENGINE)),
+    **dict.fromkeys(("offload_optimizer", "offload_parameters"), _about(_SHARDED)),
     **dict.fromkeys(("fewer_env_workers", "free_own_checkpoints", "free_leftovers"), lambda now: False),
 }
-"""When these mean something although only a log is known: it has measured that they would help; never where
-they are about what the harness itself started."""
+"""When these mean something although only a log is known: it has measured that they would help, or speaks of
+what they change; never where they are about what the harness itself started."""
 
 
 def known_names() -> frozenset[str]:
@@ -45,11 +71,21 @@ def remedies_for(names: Iterable[str], situation: Situation) -> list[Remedy]:
     names = list(dict.fromkeys(names))
     if situation.config is None:
         names = [name for name in names if name not in _IN_GENERAL or _IN_GENERAL[name](situation)]
-        return [remedy for name in names if (remedy := described(name)) is not None]
+        return [remedy for name in names if (remedy := _told(name, situation)) is not None]
     found = [remedy for name in names if (remedy := _computed(name, situation)) is not None]
     if not situation.diagnosis.is_sure:
         found = [remedy for remedy in found if remedy.kind in (*WAITING, "advice")]
     return sorted(found, key=lambda remedy: remedy.name in situation.tried)
+
+
+def _told(name: str, situation: Situation) -> Remedy | None:
+    """The remedy in words, with what the log measured."""
+    row = described(name)
+    if row is None:
+        return None
+    variable = (_table().get(name, {}).get("does") or {}).get("set", "")
+    by_hand = f"export {variable}={_table()[name]['does']['to']}" if variable else ""
+    return replace(row, change=filled(row.change, situation.values), by_hand=by_hand)
 
 
 def described(name: str) -> Remedy | None:
@@ -64,7 +100,7 @@ def described(name: str) -> Remedy | None:
 
 def _computed(name: str, situation: Situation) -> Remedy | None:
     """The remedy with its values, None where it does not apply."""
-    row = described(name)
+    row = _told(name, situation)
     if row is None or row.kind == "advice":
         return row
     try:

@@ -133,6 +133,9 @@ def is_fragmented(now: Situation) -> bool:
     """True if it was measured that what is reserved and not used would have held what was asked for. That
     every message of PyTorch recommends expandable segments says nothing."""
     reserved, tried = now.size("reserved"), now.size("tried")
+    held, allocated = now.size("held"), now.size("allocated")  # as PyTorch said it before 2.0
+    if reserved is None and held is not None and allocated is not None:
+        reserved = held - allocated
     return reserved is not None and tried is not None and reserved >= max(tried, MUCH_RESERVED_GIB)
 
 

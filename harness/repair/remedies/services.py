@@ -27,6 +27,7 @@ _TORCHRUN = frozenset(("torchrun", "accelerate"))
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _TRACKERS = {"wandb": "WANDB_MODE", "swanlab": "SWANLAB_MODE"}
 _LIKENESS = 0.8
+_NO_PACKAGES = frozenset(("python", "cuda", "version", "driver", "glibc", "gcc", "library", "package"))
 
 
 def fewer_loader_workers(now: Situation) -> Edits:
@@ -132,6 +133,17 @@ def install_package(now: Situation) -> Repair | None:
     return Repair(package=package)
 
 
+def requirement(now: Situation) -> str:
+    """What pip is to install, such as `numpy>=2`; "" where the log names no package with its version."""
+    package, wanted = now.captured("package"), now.captured("wanted").strip("'\"` ")
+    if re.fullmatch(r"v?\d[\w.]*", wanted):
+        wanted = f">={wanted.lstrip('v')}"
+    if not re.fullmatch(r"[A-Za-z][\w.-]*", package) or package.lower() in _NO_PACKAGES:
+        return ""
+    wanted = wanted.removeprefix(package)
+    return f"{package}{wanted}" if re.fullmatch(r"([<>=!~]=?\s*v?\d[\w.*]*,?\s*)+", wanted) else ""
+
+
 def correct_key(now: Situation) -> Repair | None:
     """The value moves to the key that was meant: the one that the log names, else the nearest known one; or
     to the key that the log misses, where the config has one that is spelt nearly so. Not where the value is
@@ -151,6 +163,12 @@ def correct_key(now: Situation) -> Repair | None:
     meant = near if near.startswith("ajet.") else f"{above}.{_name(near)}".lstrip(".")
     may_change = keys.meaning((meant,), now.settings.tree == "ajet").may_change
     return Repair(edits={meant: known[wrong]}, remove=(wrong,)) if may_change and meant not in known else None
+
+
+def is_near(said: str, meant: str) -> bool:
+    """True if these are two keys, and one is spelt nearly like the other."""
+    one, other = _name(_bare(said)), _name(_bare(meant))
+    return bool(one and other) and _alike(one, other)
 
 
 def correct_path(now: Situation) -> Edits:

@@ -10,6 +10,8 @@ from typing import Any, Literal, NoReturn
 
 from harness.attempt import Diagnosis
 from harness.command import overlaid, read_or_empty
+from harness.command.launch_command import bare
+from harness.command.settings import Setting as CommandSetting
 from harness.config import edit as config_edit
 from harness.config import keys
 from harness.config.keys import parameter
@@ -177,7 +179,8 @@ class Situation:
     `config`: the text that the next launch would start from, "" when it reads none that is known; None when
     only a log is known. `environment`: the variables that the next launch would have. `command`: what is
     launched. `tried`: names of remedies after which the same failure came back, once for each time.
-    `protected`: keys and variables that the author wants to stay.
+    `protected`: keys and variables that the author wants to stay. `python`: the training's interpreter;
+    `config_name`: what people call the config.
     """
 
     diagnosis: Diagnosis
@@ -187,6 +190,8 @@ class Situation:
     tried: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     machine: Machine = Machine()
+    python: str = "python"
+    config_name: str = "the config"
 
     @cached_property
     def settings(self) -> Settings:
@@ -205,6 +210,21 @@ class Situation:
             and (is_judged or keys.meaning((each.key,), is_ajet).may_change)
         ]
 
+    def where(self, key: str) -> str:
+        """Where a setting stands, in words."""
+        return "the launch command" if self._in_command(key) is not None else self.config_name
+
+    def written(self, key: str, value: str) -> str:
+        """A setting with another value, as it is written where it stands."""
+        place = self._in_command(key)
+        if place is None:
+            return f"{key}: {value}"
+        name = bare(place.name)
+        return f"{name} {value}" if name.startswith("-") else f"{name}={value}"
+
+    def _in_command(self, key: str) -> CommandSetting | None:
+        return read_or_empty(self.command).setting_of(key)
+
     @property
     def said(self) -> str:
         """What the diagnosis says in words: signature, cause, evidence."""
@@ -214,6 +234,14 @@ class Situation:
     def captured(self, name: str) -> str:
         """What the log measured, "" where it did not."""
         return str(self.diagnosis.captures.get(name) or "").strip()
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What advice may name: what was captured, the training's interpreter, and `at`, the line of the
+        author's own code."""
+        place, line = self.captured("place"), self.captured("own_line")
+        at = f"in {place}" + (f" (`{line}`)" if line else "") if place else "in your code"
+        return {**self.diagnosis.captures, "python": self.python, "at": at}
 
     def size(self, name: str) -> float | None:
         """A captured amount of memory in GiB."""

@@ -36,7 +36,7 @@ def test_a_bug_is_not_transient_and_its_exception_is_the_evidence(tmp_path: Path
     assert "FrobError: 'reward_model'" in found.cause
     assert {3, 5, 7} <= {item.line for item in found.evidence}
     said = {"type": "FrobError", "said": "FrobError: 'reward_model'"}
-    assert found.captures == {**said, "place": "train.py, line 9"}
+    assert found.captures.items() >= {**said, "place": "train.py, line 9"}.items()
 
 
 def test_a_connection_error_is_the_cause_unless_it_was_got_over(tmp_path: Path) -> None:

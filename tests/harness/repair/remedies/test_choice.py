@@ -97,8 +97,10 @@ def assert_is_harmless(remedy: Remedy, diagnosis: Diagnosis, config: str) -> Non
 
 
 def test_every_name_is_described_for_a_log_alone() -> None:
-    measured = {"tried": "2 GiB", "reserved": "8 GiB", "max_model_len": "4096"}
-    doubtful = Situation(diagnosed({"confidence": 0.1, "captures": measured}))
+    measured = {"tried": "2 GiB", "reserved": "8 GiB", "max_model_len": "4096", "new": "b.csv"}
+    measured |= {"key": "lerning_rate", "meant": "learning_rate", "package": "numpy", "wanted": ">=2"}
+    cause = "flash attention, inductor and the FSDP actor's engine failed"
+    doubtful = Situation(diagnosed({"confidence": 0.1, "captures": measured, "cause": cause}))
     found = remedies_for([*NAMES, "advise: Use a larger GPU."], doubtful)
     of_a_run = {"free_own_checkpoints", "free_leftovers", "fewer_env_workers"}
     assert [each.name for each in found] == [*(name for name in NAMES if name not in of_a_run), "advise"]
@@ -112,8 +114,11 @@ def test_what_nothing_measured_is_not_told_of_a_log() -> None:
     assert [each.name for each in remedies_for(length, Situation(diagnosed(data)))] == ["advise"]
     engine = {"cause": "too long for the model", "captures": {"max_model_len": "4096"}}
     assert remedies_for(length, Situation(diagnosed(engine)))[0].name == length[0]
-    for captures in ({}, {"tried": "2 GiB", "reserved": "300 MiB"}, {"tried": "1 MiB", "reserved": "9 MiB"}):
-        assert remedies_for(["expandable_segments"], Situation(diagnosed({"captures": captures}))) == []
+    little = {"tried": "4 GiB", "held": "14 GiB", "allocated": "13 GiB"}
+    reserved = ({"tried": "2 GiB", "reserved": "300 MiB"}, {"tried": "1 MiB", "reserved": "9 MiB"}, little)
+    for captures in ({}, *reserved, {"key": "unrecognized arguments", "meant": "expected one argument"}):
+        now = Situation(diagnosed({"captures": captures}))
+        assert remedies_for(["expandable_segments", "correct_key", "enforce_eager"], now) == []
 
 
 def test_a_remedy_that_fails_does_not_apply_and_the_others_do(caplog: pytest.LogCaptureFixture) -> None:
