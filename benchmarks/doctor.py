@@ -1,8 +1,8 @@
 """How many small launches that really fail `harness doctor` foresees, and how often it cries wolf.
 
 `python benchmarks/doctor.py [--smoke] [NAME.yaml ...] [FOLDER OF ANOTHER VERSION]`: every launch of
-`tests/faults/launches/` is run and examined; one that must fail is foreseen where a problem or a warning names
-its family. A healthy one must bring neither. Prints one line per launch, with the seconds that the doctor took.
+`tests/faults/launches/` is run and examined; one that must fail is foreseen where a problem or a warning
+names its family. A healthy one must bring neither. Prints one line per launch, with the doctor's seconds.
 """
 
 import importlib.util
@@ -77,9 +77,7 @@ def _indented(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.splitlines())
 
 
-def _examined(
-    launch: dict[str, Any], version: Path, smoke: bool
-) -> tuple[int, list[dict[str, Any]], float]:
+def _examined(launch: dict[str, Any], version: Path, smoke: bool) -> tuple[int, list[dict[str, Any]], float]:
     """(status of the command, findings of the doctor, how long it took) in a folder of its own."""
     with tempfile.TemporaryDirectory() as name, socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
