@@ -181,8 +181,8 @@ def short_names() -> Mapping[str, str]:
 
 def smoke_limit(name: str, value: Any, steps: int) -> Scalar:
     """What a key of this name and value is set to in a smoke run of so many steps; None where it stays."""
-    table, last = _table()["smoke_limits"], last_name((name,))
-    if value is True and re.fullmatch(table["off"], last):
+    table, last = _table()["smoke_limits"], last_name((name,)).lstrip("_")
+    if value is True and re.fullmatch(table["switched_off"], last):
         return False
     if isinstance(value, bool) or not isinstance(value, int):
         return None
