@@ -43,6 +43,7 @@ See whether it starts.
 {folder}/results
 """
 _RUN_S, _EXAMINE_S = 120.0, 300.0
+_RAN_LONG = 124
 
 
 def main() -> None:
@@ -108,9 +109,13 @@ def _examined(launch: dict[str, Any], version: Path, smoke: bool) -> tuple[int, 
         )
         took_s = time.monotonic() - began
         environment = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"} if "python" in launch else {}
-        ran = subprocess.run(["bash", "-c", command], **_quiet(folder, version, _RUN_S, environment))
         try:
-            return ran.returncode, json.loads(examined.stdout)["findings"], took_s
+            ran = subprocess.run(["bash", "-c", command], **_quiet(folder, version, _RUN_S, environment))
+            status = ran.returncode
+        except subprocess.TimeoutExpired:
+            status = _RAN_LONG
+        try:
+            return status, json.loads(examined.stdout)["findings"], took_s
         except ValueError:
             print(examined.stdout[-2000:], examined.stderr[-2000:])
             raise

@@ -6,6 +6,8 @@ its own folder; where that cannot be, nothing is run. Known limits of steps are 
 if the command fails without them, too. Slowness is no failure.
 """
 
+import re
+import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
@@ -16,7 +18,7 @@ from typing import Any
 from harness import environment, launching
 from harness.attempt import AttemptEnd, Diagnosis
 from harness.blueprint.types import Blueprint
-from harness.command import CommandError, is_output, read_or_empty, values_of, with_values
+from harness.command import CommandError, is_output, read_or_empty, with_values
 from harness.config import as_text, edit, flatten, keys
 from harness.config.reader import UnreadableConfigError
 from harness.diagnosis import diagnose
@@ -32,7 +34,7 @@ from harness.repair.apart import Apart
 from harness.repair.smoke import Trial, request_of
 from monitors.clock import steady_time
 from monitors.files import AttemptFiles
-from monitors.launch import LaunchError
+from monitors.launch import LaunchError, state_home
 from monitors.processes import uptime
 from monitors.tmux import TmuxError, session_name
 
@@ -81,9 +83,12 @@ async def run(experiment: Experiment, config: str, steps: int, seconds: float) -
     number = experiment.state.smoke_runs + 1
     folder = experiment.dir / "smoke" / f"{number:02d}"
     request = request_of(experiment, AttemptFiles(folder), number, seconds)
-    with tempfile.TemporaryDirectory(prefix="smoke") as scratch:
-        tried = _Plan(experiment.blueprint, request, folder, Path(scratch), experiment.dir, config)
+    scratch = state_home() / "smoke" / request.attempt_id
+    try:
+        tried = _Plan(experiment.blueprint, request, folder, scratch, experiment.dir, config)
         return await _tried(tried, steps, seconds)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 async def of_plan(plan: Blueprint, seconds: float = SECONDS) -> SmokeRan:
@@ -112,10 +117,11 @@ async def _tried(tried: _Plan, steps: int, seconds: float) -> SmokeRan:
     outputs = dict(_outputs(tried))
     folders = [path for path in outputs.values() if path.is_dir()]
     apart = Apart((tried.request.codebase, *folders), tried.scratch / "apart")
-    if not apart.works():
+    if AttemptFiles(tried.folder).state() == "not_started" and not apart.works():
         why = f"{' or '.join(map(str, apart.folders))} cannot be kept from changes on this machine"
         return SmokeRan(failed=False, error=why)
-    moved = {name: str(tried.scratch / "outputs") for name, path in outputs.items() if not path.is_dir()}
+    new = [name for name, path in outputs.items() if not path.is_dir()]
+    moved = {name: str(tried.scratch / f"output-{number}") for number, name in enumerate(new)}
     limits = dict(_limits(tried, steps))
     ran = await _once(tried, tried.folder, {**moved, **limits}, apart, steps, seconds)
     left_s = seconds - ran.took_s
@@ -216,5 +222,5 @@ def _settings(tried: _Plan) -> Iterator[tuple[str, Any]]:
         pass
     for each in read_or_empty(tried.command).settings:
         if each.is_literal and not each.is_inside and each.kind in ("flag", "override", "variable"):
-            typed = values_of(f"x --v={each.value}").get("v", each.value) if each.value else ""
-            yield each.name, typed
+            is_whole = re.fullmatch(r"-?\d+", each.value)
+            yield each.name, int(each.value) if is_whole else each.value.lower() == "true" or each.value
