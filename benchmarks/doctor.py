@@ -1,16 +1,18 @@
-"""How many small launches that really fail `harness doctor` foresees.
+"""How many small launches that really fail `harness doctor` foresees, and how often it cries wolf.
 
-`python benchmarks/doctor.py [FOLDER OF ANOTHER VERSION]`: every launch of `tests/faults/launches/` is run (it
-must fail) and examined; it is foreseen where a problem or a warning names its family. A healthy launch beside
-them must bring neither. Prints one line per launch.
+`python benchmarks/doctor.py [--smoke] [NAME.yaml ...] [FOLDER OF ANOTHER VERSION]`: every launch of
+`tests/faults/launches/` is run and examined; one that must fail is foreseen where a problem or a warning
+names its family. A healthy one must bring neither. Prints one line per launch, with the doctor's seconds.
 """
 
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,8 @@ from harness.config import edit
 from harness.self_command import HARNESS
 
 ROOT = Path(__file__).parents[1]
-LAUNCHES = ROOT / "tests/faults/launches/launches.yaml"
-HEALTHY = {
-    "name": "healthy",
-    "family": [],
-    "command": "python train.py --config config.yaml --epochs 1",
-    "config": "optim:\n  lr: 1.0e-4\ndata:\n  train_file: data/train.jsonl\n",
-    "files": {
-        "train.py": "import argparse\nimport yaml\np = argparse.ArgumentParser()\n"
-        "p.add_argument('--config')\np.add_argument('--epochs', type=int)\na = p.parse_args()\n"
-        "print(yaml.safe_load(open(a.config))['data'])\n",
-        "data/train.jsonl": '{"prompt": "a", "answer": "b"}\n',
-    },
-}
+LAUNCHES = ROOT / "tests/faults/launches"
+HEALTHY = "healthy.yaml"
 _BLUEPRINT = """# [exp_purpose]
 See whether it starts.
 
@@ -52,32 +43,43 @@ See whether it starts.
 {folder}/results
 """
 _RUN_S, _EXAMINE_S = 120.0, 300.0
+_RAN_LONG = 124
 
 
 def main() -> None:
-    version = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT
-    launches = edit.load(f"launches:\n{_indented(LAUNCHES.read_text(encoding='utf-8'))}")["launches"]
-    foreseen = 0
-    for launch in launches:
-        status, found = _examined(launch, version)
-        families = {each["predicts"] for each in found if each["severity"] != "ok"} - {""}
-        is_foreseen = bool(families & set(launch["family"]))
-        foreseen += is_foreseen
-        note = "" if status else "  DOES NOT FAIL"
-        mark = "foreseen" if is_foreseen else "  missed"
-        print(f"{mark}  {launch['family'][0]:20} {launch['name']}{note}", flush=True)
-    print(f"\n{foreseen} of {len(launches)} foreseen ({100 * foreseen / len(launches):.0f} %)")
-    status, found = _examined(HEALTHY, version)
-    bad = [each["text"] for each in found if each["severity"] != "ok"]
-    print(f"healthy launch: status {status}, {len(bad)} problem(s) and warning(s) {bad or ''}")
+    words = sys.argv[1:]
+    named = [word for word in words if word.endswith(".yaml")] or ["launches.yaml", "later.yaml", HEALTHY]
+    version = next((Path(word).resolve() for word in words if Path(word).is_dir()), ROOT)
+    for name in named:
+        text = (LAUNCHES / name).read_text(encoding="utf-8")
+        there = [each for each in edit.load(f"launches:\n{_indented(text)}")["launches"] if _can_run(each)]
+        good = sum(_judged(each, version, "--smoke" in words, name == HEALTHY) for each in there)
+        what = "without a false alarm" if name == HEALTHY else "foreseen"
+        print(f"\n{name}: {good} of {len(there)} {what} ({100 * good / len(there):.0f} %)\n", flush=True)
+
+
+def _can_run(launch: dict[str, Any]) -> bool:
+    """True if the modules are there without which it fails of something else."""
+    return all(importlib.util.find_spec(module) is not None for module in launch.get("needs", ()))
+
+
+def _judged(launch: dict[str, Any], version: Path, smoke: bool, is_healthy: bool) -> bool:
+    """Print one line; True where the doctor was right."""
+    status, found, took_s = _examined(launch, version, smoke)
+    bad = [each for each in found if each["severity"] != "ok"]
+    right = not bad if is_healthy else bool({each["predicts"] for each in bad} & set(launch["family"]))
+    note = "" if is_healthy == (status == 0) else f"  ENDS WITH STATUS {status}"
+    said = "" if right else "".join(f"\n    [{each['predicts']}] {each['text'][:150]}" for each in bad)
+    print(f"{'right' if right else 'WRONG'} {took_s:5.1f} s  {launch['name']}{note}{said}", flush=True)
+    return right
 
 
 def _indented(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.splitlines())
 
 
-def _examined(launch: dict[str, Any], version: Path) -> tuple[int, list[dict[str, Any]]]:
-    """(status of the command, findings of the doctor) in a folder of its own."""
+def _examined(launch: dict[str, Any], version: Path, smoke: bool) -> tuple[int, list[dict[str, Any]], float]:
+    """(status of the command, findings of the doctor, how long it took) in a folder of its own."""
     with tempfile.TemporaryDirectory() as name, socket.socket() as taken:
         taken.bind(("0.0.0.0", 0))
         taken.listen()
@@ -85,7 +87,8 @@ def _examined(launch: dict[str, Any], version: Path) -> tuple[int, list[dict[str
         port = str(taken.getsockname()[1])
 
         def filled(text: str) -> str:
-            return text.replace("{folder}", str(folder)).replace("{taken}", port)
+            text = text.replace("{folder}", str(folder)).replace("{taken}", port)
+            return text.replace("{many_rows}", "".join(f"{row},0.5\n" for row in range(1, 71)))
 
         files = dict(launch.get("files", {}))
         if "config" in launch:
@@ -99,14 +102,20 @@ def _examined(launch: dict[str, Any], version: Path) -> tuple[int, list[dict[str
         (folder / "blueprint.md").write_text(
             _BLUEPRINT.format(folder=folder, python=python, config=config, command=command), encoding="utf-8"
         )
+        began = time.monotonic()
         examined = subprocess.run(
-            [*HARNESS, "doctor", str(folder / "blueprint.md"), "--json"],
+            [*HARNESS, "doctor", str(folder / "blueprint.md"), "--json", *(["--smoke"] if smoke else [])],
             **_quiet(version, version, _EXAMINE_S),
         )
+        took_s = time.monotonic() - began
         environment = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"} if "python" in launch else {}
-        ran = subprocess.run(["bash", "-c", command], **_quiet(folder, version, _RUN_S, environment))
         try:
-            return ran.returncode, json.loads(examined.stdout)["findings"]
+            ran = subprocess.run(["bash", "-c", command], **_quiet(folder, version, _RUN_S, environment))
+            status = ran.returncode
+        except subprocess.TimeoutExpired:
+            status = _RAN_LONG
+        try:
+            return status, json.loads(examined.stdout)["findings"], took_s
         except ValueError:
             print(examined.stdout[-2000:], examined.stderr[-2000:])
             raise

@@ -156,7 +156,8 @@ def create(
         index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
     except OSError as error:
         _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
-    options = (options or RunOptions()).changed(words=index.sweep_of(result_dir) is None)
+    options, is_alone = options or RunOptions(), index.sweep_of(result_dir) is None
+    options = options.changed(words=is_alone, smoke=options.smoke and is_alone)
     return begin(blueprint, result_dir, options, clock, experiment_id, text)
 
 

@@ -23,7 +23,8 @@ class RunOptions:
     ANSWER_WITHIN_S, 0 where nobody is to be asked. `words`: a model is asked for words about the results; of
     the runs of a sweep, none is. `quiet_model`: the model is not asked about a healthy training.
     `settings_dir`: where the run was started, and its harness.toml is looked for. `sandbox`: whether code
-    that a model changed runs in one: auto (where there is one), required or off.
+    that a model changed runs in one: auto (where there is one), required or off. `smoke`: the first launch of
+    a long run is tried for a moment before it; of the runs of a sweep, none is.
     """
 
     policy: str = "playbook"
@@ -41,6 +42,7 @@ class RunOptions:
     quiet_model: bool = False
     settings_dir: str | None = None
     sandbox: str = "auto"
+    smoke: bool = True
 
     @property
     def patience_s(self) -> float:

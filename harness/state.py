@@ -243,6 +243,17 @@ def _change_prepared(state: ExperimentState, event: events.ChangePrepared, _: En
     return replace(state, draft=draft, checked=None, smoked=None)
 
 
+def _smoke_ran(state: ExperimentState, event: events.SmokeRan, _: Entry) -> ExperimentState:
+    """What the first launch would surely fail of counts as found by the check before it."""
+    checked = state.checked
+    if checked is not None and event.cause is not None and event.is_sure:
+        problem = f"{event.cause.cause} — {event.fix}" if event.fix else event.cause.cause
+        checked = events.Checked(
+            False, (*checked.problems, problem), checked.warnings, (*checked.causes, event.cause)
+        )
+    return replace(state, smoked=event, smoke_runs=state.smoke_runs + 1, checked=checked)
+
+
 def _person_asked(state: ExperimentState, event: events.PersonAsked, entry: Entry) -> ExperimentState:
     args = state.pending.args if state.pending is not None else {}
     state = replace(state, unusable=state.unusable | {args.get("remedy", "")} - {""})
@@ -328,7 +339,7 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
     events.ChangePrepared: _change_prepared,
     events.Prepared: lambda state, event, _: replace(state, prepared=True),
     events.Checked: lambda state, event, _: replace(state, checked=event),
-    events.SmokeRan: lambda state, event, _: replace(state, smoked=event, smoke_runs=state.smoke_runs + 1),
+    events.SmokeRan: _smoke_ran,
     events.Launched: _launched,
     events.Waited: lambda state, event, _: _with_attempt(state, ended=event.ended) if event.ended else state,
     events.Stopped: lambda state, event, _: _with_attempt(

@@ -206,13 +206,28 @@ class Executor:
         return checked
 
     async def _smoke_run(self, action: actions.SmokeRun) -> events.SmokeRan:
-        from harness.repair import smoke
+        from harness.repair import first_smoke, smoke
+        from monitors.launch import LaunchError
+        from monitors.tmux import TmuxError
 
+        has_launched = any(attempt.launched_at is not None for attempt in self.experiment.state.attempts)
+        how = (action.steps, action.seconds)
         try:
-            ran = await self._unless_interrupted(smoke.run(self.experiment, action.steps, action.seconds))
+            if has_launched:
+                return await self._tried(smoke.run(self.experiment, *how))
+            config = apply_changes.config_after(self.experiment) or apply_changes.config_before(
+                self.experiment
+            )
+            return await self._tried(first_smoke.run(self.experiment, config, *how))
+        except (LaunchError, TmuxError) as error:
+            return events.SmokeRan(failed=False, error=str(error))
         except patched_code.PatchError as error:
             return events.SmokeRan(failed=True, error=str(error))
-        return ran or events.SmokeRan(failed=False, error="it was interrupted")
+
+    async def _tried(self, trial: Coroutine[Any, Any, events.SmokeRan]) -> events.SmokeRan:
+        return await self._unless_interrupted(trial) or events.SmokeRan(
+            failed=False, error="it was interrupted"
+        )
 
     async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch

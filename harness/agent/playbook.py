@@ -14,6 +14,7 @@ from dataclasses import replace
 from harness import actions
 from harness.actions import LONGEST_WHY, Action, Collect, Launch, arguments
 from harness.attempt import Diagnosis, Remedy
+from harness.blueprint import names
 from harness.config.edit import ConfigEditError
 from harness.config.training import TrainingConfig
 from harness.guard import rules as guard
@@ -24,6 +25,7 @@ from harness.repair.remedies.choice import WAITING
 from harness.state import AttemptState, ExperimentState
 from monitors.tmux import session_name
 
+HOUR_S = 3600.0
 LONG_S = 300.0
 """A training that takes longer is tried in a smoke run before a repaired launch."""
 
@@ -161,7 +163,19 @@ def _launch(observation: Observation, why: str) -> Action:
         return launch  # decided before a kill, after a check of what it uses
     if state.checked is None:
         return actions.Check()
-    return launch if state.checked.can_run else (_against_problems(observation) or Collect())
+    if not state.checked.can_run:
+        return _against_problems(observation) or Collect()
+    return _first_smoke_run(observation) or launch
+
+
+def _first_smoke_run(observation: Observation) -> Action | None:
+    """A trial of the first launch, where the author allows the run more than an hour; None for none."""
+    state = observation.state
+    plan, is_tried = state.blueprint, bool(state.attempts) or state.smoked is not None
+    if is_tried or not state.options.smoke or names.MAX_TIME not in plan.lines or plan.max_time_s <= HOUR_S:
+        return None
+    smoke = actions.SmokeRun(steps=1, seconds=60, why="to see whether the command starts at all")
+    return smoke if guard.check(smoke, observation) is None else None
 
 
 def next_launch(state: ExperimentState, why: str) -> Launch:

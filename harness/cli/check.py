@@ -1,5 +1,6 @@
 """`harness check` and `harness doctor`: how a blueprint is read, and what can be foreseen of a launch."""
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -118,6 +119,13 @@ def doctor(
     ] = None,
     as_json: AsJson = False,
     show_all: Annotated[bool, typer.Option("--all", help="Also show what is fine.")] = False,
+    smoke: Annotated[
+        bool,
+        typer.Option(
+            "--smoke",
+            help="Where all else is fine, run the command until its first metric row, or for a minute.",
+        ),
+    ] = False,
 ) -> None:
     """Predict whether a launch of this plan would fail here.
 
@@ -127,7 +135,9 @@ def doctor(
 
     from harness.doctor import examine, of_language_model, outcome
 
-    found = _of_blueprint(blueprint) if blueprint is not None else list(examine(None, Path.cwd()))
+    if smoke and blueprint is None:
+        fail("--smoke needs a blueprint: what would be run?")
+    found = _of_blueprint(blueprint, smoke) if blueprint is not None else list(examine(None, Path.cwd()))
     found += [replace(each, check="language model") for each in of_language_model(Path.cwd())]
     can_run = outcome(found).can_run
     if as_json:
@@ -137,8 +147,9 @@ def doctor(
     raise typer.Exit(0 if can_run else 2)
 
 
-def _of_blueprint(path: Path) -> "list[Finding]":
-    """The findings of a blueprint, as the harness understands it."""
+def _of_blueprint(path: Path, smoke: bool) -> "list[Finding]":
+    """The findings of a blueprint, as the harness understands it; with `smoke` also of a smoke run, where the
+    others let it start."""
     from dataclasses import replace
 
     from harness.blueprint import read
@@ -152,7 +163,12 @@ def _of_blueprint(path: Path) -> "list[Finding]":
     ]
     if not plan.lines and not said:
         fail(f"{path} has no sections of a blueprint")
-    return [*said, *examine(plan, plan.result_dir)] if plan.lines else said
+    found = [*said, *examine(plan, plan.result_dir)] if plan.lines else said
+    if smoke and not any(each.severity == "problem" for each in found):
+        from harness.repair import first_smoke
+
+        found.append(replace(first_smoke.finding(asyncio.run(first_smoke.of_plan(plan))), check="smoke run"))
+    return found
 
 
 def _print_findings(found: "list[Finding]", show_all: bool) -> None:

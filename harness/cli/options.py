@@ -121,6 +121,11 @@ class Given:
         ),
     ] = False
 
+    no_smoke: Annotated[
+        bool,
+        Option("--no-smoke", help="Do not try a long run for a minute before its first launch."),
+    ] = False
+
     notify: Notify = None
 
     def over(self, before: "RunOptions") -> "RunOptions":
@@ -148,6 +153,7 @@ class Given:
             else seconds_of(self.answer_within, "--answer-within"),
             sandbox=self.sandbox,
             quiet_model=self.quiet_model or None,
+            smoke=False if self.no_smoke else None,
         )
         if before.settings_dir is not None and self.policy is None and self.model is None:
             return options  # a run goes on with the policy it has

@@ -179,6 +179,26 @@ def short_names() -> Mapping[str, str]:
     return dict(_table()["short_names"])
 
 
+def smoke_limit(name: str, value: Any, steps: int) -> Scalar:
+    """What a key of this name and value is set to in a smoke run of so many steps; None where it stays."""
+    table, last = _table()["smoke_limits"], last_name((name,)).lstrip("_")
+    if value is True and re.fullmatch(table["switched_off"], last):
+        return False
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    for row in table["names"]:
+        most = steps if row["most"] == "steps" else row["most"]
+        if re.fullmatch(row["names"], last) and (value > most or value == -1):
+            return int(most)
+    return None
+
+
+def smoke_limits_of(tree: str, steps: int) -> dict[str, Scalar]:
+    """What a smoke run of so many steps sets for this tree, also where it is absent."""
+    rows = _table()["smoke_limits"]["trees"][tree]
+    return {key: steps if value == "steps" else value for key, value in rows.items()}
+
+
 def is_read_by_local(key: str) -> bool:
     """True if backbone `local` of the bundled trainer heeds this key of its config."""
     if key.partition(".")[0] in PASSED_THROUGH:

@@ -51,12 +51,14 @@ class Start:
 @dataclass(frozen=True)
 class Look:
     """What the interpreter answered. `missing`: module → who wants it. `broken`: (file, line, why) of sources
-    that are no Python to it. `changes_path`: the sources change `sys.path` themselves. `parser`: what reads
-    the arguments, or "". `failure`: why there is no answer, "" where there is one."""
+    that are no Python to it. `absent`: (place, name, module, names there are) of names that sources import
+    from local modules which do not have them. `changes_path`: the sources change `sys.path` themselves.
+    `parser`: what reads the arguments, or "". `failure`: why there is no answer, "" where there is one."""
 
     version: tuple[int, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[tuple[str, int | None, str], ...] = ()
+    absent: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
     changes_path: bool = False
     parser: str = ""
     failure: str = ""

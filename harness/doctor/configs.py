@@ -5,6 +5,7 @@ import json
 import netrc
 import re
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,14 +15,18 @@ from harness.command import Call
 from harness.config import reader, readings
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
+from harness.doctor.settings import Settings
 from harness.doctor.similar_paths import similar
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
 _BATCH, _MINI = "data.train_batch_size", f"{_ACTOR}.ppo_mini_batch_size"
+_OF_DEEPSPEED = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _MICRO = f"{_ACTOR}.ppo_micro_batch_size_per_gpu"
 _LOGGERS = "trainer.logger ajet.trainer_common.logger report_to training.report_to logger log_with"
+_THERE = "correct it there"
 _QUIET = ("offline", "disabled", "dryrun", "local")
+_SETTINGS = (".yaml", ".yml", ".json", ".toml")
 _TRACKERS = {"wandb": "api.wandb.ai", "swanlab": "swanlab.cn"}
 """Tracker → a part of its host as it stands in a netrc file."""
 
@@ -71,9 +76,9 @@ def is_read(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def named_files(calls: Iterable[Call]) -> dict[Path, str]:
-    """The YAML and JSON files that a command names and that are there, with their texts."""
+    """The settings files that a command names and that are there, with their texts."""
     words = {(call.folder, word.rpartition("=")[2]) for call in calls for word in call.words[1:]}
-    named = {folder / word for folder, word in words if folder and word.endswith((".yaml", ".yml", ".json"))}
+    named = {folder / word for folder, word in words if folder and word.endswith(_SETTINGS)}
     there = (path for path in sorted(named) if path.is_file() and path.stat().st_size <= reader.MOST_BYTES)
     return {path: path.read_text(encoding="utf-8", errors="replace") for path in there}
 
@@ -87,7 +92,7 @@ def numbers_as_text(
     if config is not None and config_text is not None:
         texts[config.name] = config_text
     for file, text in texts.items():
-        for key, found in readings.numbers_as_text(text).items() if not file.endswith(".json") else ():
+        for key, found in readings.numbers_as_text(text).items() if file.endswith((".yaml", ".yml")) else ():
             yield file, key, *found
 
 
@@ -102,15 +107,58 @@ def numbers_are_numbers(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def files_parse(launch: PlannedLaunch) -> Iterator[Finding]:
-    """YAML and JSON files that the command names parse, such as a DeepSpeed config."""
+    """YAML, JSON and TOML files that the command names parse, such as a DeepSpeed config."""
     for path, text in named_files(launch.calls).items():
         if path == launch.config_path:
+            continue
+        if path.suffix == ".toml":
+            try:
+                tomllib.loads(text)
+            except tomllib.TOMLDecodeError as error:
+                yield warning(f"{launch.shown(path)} is no TOML: {error}", _THERE, "config_error")
             continue
         try:
             with reader.reading(text):
                 json.loads(text) if path.suffix == ".json" else reader.parser().compose(text)
         except reader.UnreadableConfigError as error:
-            yield warning(f"{launch.shown(path)} is {error}", "correct it there", "config_error")
+            yield warning(f"{launch.shown(path)} is {error}", _THERE, "config_error")
+
+
+def deepspeed_batches(launch: PlannedLaunch) -> Iterator[Finding]:
+    """DeepSpeed's rule: the batch is the micro-batch × accumulation × processes."""
+    for path, text in named_files(launch.calls).items():
+        try:
+            given = json.loads(text) if path.suffix == ".json" else {}
+        except ValueError:
+            continue  # the check of other configs says so
+        sizes = Settings(given if isinstance(given, dict) else {})
+        batch, micro, accumulation = (sizes.whole(key) for key in _OF_DEEPSPEED)
+        if batch is None or micro is None or accumulation is None:
+            continue
+        is_alone = all(program.launcher == "python" for program in launch.programs)
+        world = launch.workers or (1 if is_alone else 0)
+        shown = f"{launch.shown(path)}: train_batch_size {batch} is not {micro} × {accumulation}"
+        fix = "leave out train_batch_size, which DeepSpeed works out, or make the product right"
+        if batch % (micro * accumulation):
+            yield problem(f"{shown} × any number of processes", fix, "batch_divisibility")
+        elif world and batch != micro * accumulation * world:
+            yield warning(f"{shown} × {world} process(es)", fix, "batch_divisibility")
+
+
+def generations_divide(launch: PlannedLaunch) -> Iterator[Finding]:
+    """TRL's rule: the generations of a prompt divide the rows that are generated at once."""
+    settings = launch.settings
+    repeats, rows = settings.whole("num_generations"), settings.whole("per_device_train_batch_size")
+    if not repeats or not rows or settings.is_of_verl:
+        return
+    steps = settings.whole("steps_per_generation") or settings.whole("gradient_accumulation_steps") or 1
+    at_once = settings.whole("generation_batch_size") or rows * steps * (launch.workers or 1)
+    if at_once % repeats:
+        text = f"num_generations {repeats} does not divide the {at_once} rows that are generated at once"
+        fix = (
+            "make per_device_train_batch_size × processes × steps_per_generation (or accumulation) a multiple"
+        )
+        yield warning(text, fix, "batch_divisibility")
 
 
 def batches_divide(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
+from harness.doctor.model_files import stands_for
 from harness.doctor.settings import local_path
 from harness.wording import did_you_mean
 
@@ -34,6 +35,8 @@ def rows_parse(launch: PlannedLaunch) -> Iterator[Finding]:
     """The first rows of each file parse, there are some, and they have the columns that the settings name."""
     for path, key in _files(launch).items():
         shown = f"{key}: {launch.shown(path)}"
+        if stands_for(path):
+            continue  # the check of inputs says so
         if path.suffix == ".parquet" and find_spec("pyarrow") is None:
             yield fine(f"{shown} is not looked into: reading Parquet needs `pip install pyarrow` here")
             continue

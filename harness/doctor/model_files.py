@@ -19,6 +19,7 @@ _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}(/[A-Za-z0-9][\w.-]{0,99})?")
 _LONGEST_NAME = 200
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _LFS_POINTER = b"version https://git-lfs"
+_PAGE = (b"<!doctype html", b"<html")
 
 
 def model_name(launch: PlannedLaunch) -> tuple[str, str]:
@@ -119,12 +120,22 @@ def faults(folder: Path) -> Iterator[tuple[str, str]]:
         yield "*.index.json", f"is damaged: {error}"
 
 
+def stands_for(file: Path) -> str:
+    """What a file is that should hold data or weights and holds neither; "" for none of these."""
+    with file.open("rb") as stream:
+        start = stream.read(256)
+    if start.startswith(_LFS_POINTER):
+        return "is a pointer of Git LFS, not the file itself"
+    is_page = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGE)
+    return "is a web page, such as a login or an error, not the file itself" if is_page else ""
+
+
 def fault_of_weights(file: Path) -> str:
     """Why a weight file is damaged; empty when its size is what its header says."""
+    if why := stands_for(file):
+        return why
     with file.open("rb") as stream:
         start = stream.read(64)
-    if start.startswith(_LFS_POINTER):
-        return "is a pointer of Git LFS, not the weights"
     if file.suffix != ".safetensors":
         return "" if start[:2] == b"PK" or start[:1] == b"\x80" else "is no checkpoint of PyTorch"
     try:

@@ -17,6 +17,7 @@ from harness.config.reader import UnreadableConfigError
 from harness.doctor.configs import named_files
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
+from harness.doctor.model_files import stands_for
 from harness.doctor.settings import Settings, local_path
 from harness.doctor.similar_paths import similar
 from harness.wording import did_you_mean
@@ -32,6 +33,7 @@ _ARE_READ = re.compile(
 _OF_DATA = re.compile(r"train|val|test|eval|data|prompt|input|corpus|csv", re.IGNORECASE)
 _IS_WRITTEN = re.compile(r"out|save|log|dump|export|cache|result|predict", re.IGNORECASE)
 _DATA_FILE = re.compile(r".+\.(?:jsonl?|parquet|csv|tsv|txt|arrow|npy|npz|h5|hdf5|pt|bin)")
+_OF_WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".h5", ".keras", ".onnx", ".gguf", ".npz")
 _LOOKS_LOCAL = re.compile(
     r"(?:/|~/|\./|\.\./)\S|\S+\.(?:jsonl?|parquet|csv|tsv|txt|arrow|ya?ml|py|pt|pth|bin|safetensors)$"
 )
@@ -109,17 +111,27 @@ def inputs(launch: PlannedLaunch) -> Iterator[Finding]:
             yield _missing(launch, key, text, file)
         elif not os.access(path, os.R_OK):
             yield problem(f"{key}: {text} cannot be read", f"run `chmod u+r {path}`", "permission")
+        elif why := next(filter(None, (_stands_for(folder / path) for folder in _bases(launch, file))), ""):
+            fix = "run `git lfs pull` there" if "LFS" in why else "download it again, logged in where needed"
+            family = "corrupt_weights" if path.suffix in _OF_WEIGHTS else "dataset_error"
+            yield (warning if launch.prepares else problem)(f"{key}: {text} {why}", fix, family)
         else:
             good += 1
     if good:
         yield fine(f"{good} file(s) and folder(s) that the settings name are there")
 
 
+def _stands_for(path: Path) -> str:
+    """What a file that is to hold data or weights is instead; "" where it may be what it should be."""
+    is_text = path.suffix in (".html", ".htm", ".xml", ".txt", ".md", "")
+    return "" if is_text or not path.is_file() else stands_for(path)
+
+
 def _sources(launch: PlannedLaunch) -> Iterator[tuple[Path | None, Settings]]:
     """What the launch is given, and each other YAML file that the command names, with where it stands."""
     yield None, launch.settings
     for path, text in named_files(launch.calls).items():
-        if path.suffix != ".json" and path != launch.config_path:
+        if path.suffix in (".yaml", ".yml") and path != launch.config_path:
             with suppress(UnreadableConfigError):  # the check of other configs says so
                 yield path, Settings(flatten(edit.load(text)))
 

@@ -9,7 +9,7 @@ keeps even code that no interpreter announces from writing, making or removing a
 nothing is started.
 """
 
-# ruff: noqa: E402, PTH113, PTH118, PTH119, PTH123, PTH202, PTH207
+# ruff: noqa: E402, PTH113, PTH118, PTH119, PTH120, PTH123, PTH202, PTH207
 
 import sys
 
@@ -47,6 +47,8 @@ NO_NEW_PRIVILEGES = 38
 asked = json.load(sys.stdin)
 answer = os.dup(1)
 missing = {}  # type: ignore[var-annotated]
+absent = []  # type: ignore[var-annotated]
+names = []  # type: ignore[var-annotated]
 broken = []  # type: ignore[var-annotated]
 texts = {}  # type: ignore[var-annotated]
 
@@ -74,7 +76,7 @@ def follow(name, where):  # type: ignore[no-untyped-def]
         if local:
             for file in local:
                 read(file)
-            return
+            return local[-1]
     if top and not is_there(top):
         missing.setdefault(top, where)
 
@@ -101,7 +103,35 @@ def read(file):  # type: ignore[no-untyped-def]
             for alias in statement.names:
                 follow(alias.name, where)
         elif isinstance(statement, ast.ImportFrom) and statement.level == 0 and statement.module:
-            follow(statement.module, where)
+            imported = [alias.name for alias in statement.names if alias.name != "*"]
+            local = follow(statement.module, where)
+            if not local:
+                names.extend([statement.module, name, where] for name in imported)
+            elif os.path.basename(local) != "__main__.py":
+                look_up(statement.module, imported, local, where)
+
+
+def look_up(module, imported, file, where):  # type: ignore[no-untyped-def]
+    """Note the names that a local module surely does not have."""
+    text = texts.get(file, "")
+    is_open = any(word in text for word in ("__getattr__", "import *", "globals()", "exec(", "sys.modules"))
+    if not text or is_open or not os.path.isfile(file):
+        return
+    has = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            has.add(node.name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            has.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            has.update((alias.asname or alias.name.partition(".")[0]) for alias in node.names)
+        elif type(node).__name__.startswith("Match"):
+            has.add(getattr(node, "name", None) or "")
+    folder = os.path.dirname(file) if os.path.basename(file) == "__init__.py" else ""
+    for name in imported:
+        is_module = folder and glob.glob(os.path.join(glob.escape(folder), name + "*"))
+        if name not in has and not name.startswith("__") and not is_module:
+            absent.append([where, name, module, sorted(has)])
 
 
 def look():  # type: ignore[no-untyped-def]
@@ -114,8 +144,9 @@ def look():  # type: ignore[no-untyped-def]
     parser = "argparse" if "parse_args" in text or "parse_known_args" in text else ""
     parser = "hydra" if "hydra.main" in text or asked["is_hydra"] else parser
     found = {"version": sys.version_info[:3], "missing": missing, "broken": broken, "parser": parser}
+    found["absent"] = [] if missing or broken else absent
     say(dict(found, changes_path="sys.path" in text or "addsitedir" in text))
-    return "" if missing or broken else parser
+    return parser
 
 
 # --- the start ------------------------------------------------------------------------------------------
@@ -188,6 +219,21 @@ def read_arguments():  # type: ignore[no-untyped-def]
     setattr(argparse.ArgumentParser, "error", refuse)  # noqa: B010
 
 
+def import_names():  # type: ignore[no-untyped-def]
+    """Import the names that the sources import at their top from what is installed, not the sources."""
+    sys.dont_write_bytecode = True
+    sys.addaudithook(watch)
+    for module, name, where in names:
+        try:
+            exec(f"from {module} import {name}", {})
+        except ImportError as error:
+            kinds = [kind.__name__ for kind in type(error).__mro__]
+            leave("raised", kinds=kinds, message=str(error)[:500], where=where)
+        except Exception:  # noqa: BLE001  # in the program's own order it may be another
+            leave("stopped")
+    leave("stopped")
+
+
 def start(parser):  # type: ignore[no-untyped-def]
     sys.dont_write_bytecode = True
     for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_WORLD_SIZE", "1")):
@@ -207,10 +253,12 @@ def start(parser):  # type: ignore[no-untyped-def]
 installed = list(sys.path)
 sys.path[:] = installed + asked["search"]
 parser = look()
-if not parser or not asked["program"]:
+if missing or broken or absent or not asked["program"]:
     sys.exit()
 sys.path[:] = asked["search"] + installed
 forbid_changes()
+if not parser:
+    import_names()
 try:
     start(parser)
 except SystemExit as ending:

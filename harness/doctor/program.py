@@ -65,7 +65,12 @@ def modules(launch: PlannedLaunch) -> Iterator[Finding]:
     for name, where in seen.missing.items():
         text = f"{where} imports {name}, which {launch.python} does not find"
         yield _missing(launch, text, name, where)
-    is_whole = not (seen.failure or seen.missing or seen.broken)
+    for where, name, module, there in seen.absent:
+        text = f"{where} imports {name} from {module}, which has no such name"
+        make = warning if launch.prepares or seen.changes_path else problem
+        meant = did_you_mean(name, there, "did you mean {}?")
+        yield make(text, meant or "correct the import, or the module", "version_skew")
+    is_whole = not (seen.failure or seen.missing or seen.broken or seen.absent)
     if is_whole and (launch.question.scripts or launch.question.modules):
         yield fine("the program's sources parse, and what they import is installed")
 
@@ -99,7 +104,7 @@ def starts(launch: PlannedLaunch) -> Iterator[Finding]:
     name = program.script.name if program.script else program.module or ""
     is_hydra = launch.look.parser == "hydra"
     surely = warning if launch.prepares else problem
-    if start.outcome == "not_contained":
+    if start.outcome == "not_contained" and launch.look.parser:
         yield fine(f"{name} was not started: this system cannot keep it from writing (no Landlock)")
     elif start.outcome == "refused":
         yield surely(f"{name}: {start.message}", _meant(program.arguments, start), "config_error")

@@ -5,6 +5,7 @@ import re
 import resource
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ _LISTENS = re.compile(
 )
 """Settings that surely mean "listen here": the port of a judge or a database is taken, and should be."""
 _HERE = ("", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::", "[::]", socket.gethostname())
+_DEVICE = re.compile(r"(?:^|[._])(?:device|accelerator)$")
+_GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/nvhost-gpu", "/dev/nvgpu", "/dev/accel")
 _TORCHRUN, _RAY = 29500, 6379
 _OTHER_RENDEZVOUS = re.compile(r"--standalone|--rdzv|--master[-_]port|--node[-_]rank")
 
@@ -181,6 +184,21 @@ def enough_gpus(launch: PlannedLaunch) -> Iterator[Finding]:
         yield (problem if launch.gpus_asked else warning)(text, fix, "gpu_placement")
     else:
         yield fine(f"{len(found)} GPU(s) are there, {asked} asked for")
+
+
+def accelerator(launch: PlannedLaunch) -> Iterator[Finding]:
+    """The kind of accelerator that a setting or JAX_PLATFORMS names is there."""
+    if launch.gpus or any(Path(device).exists() for device in _GPU_DEVICES) or sys.platform != "linux":
+        return
+    fix = "run it where there is one (in a container: start it with --gpus all), or ask for the CPU"
+    given = launch.environment.get("JAX_PLATFORMS", "").lower()
+    if given and "cpu" not in given and re.search(r"\b(cuda|gpu|rocm)\b", given):
+        text = f"JAX_PLATFORMS={given} asks for an accelerator, and this machine shows none"
+        yield problem(text, fix, "driver_or_arch")
+    for key, value in launch.settings.texts():
+        if _DEVICE.search(key) and re.fullmatch(r"(cuda|gpu)(:\d+)?", value):
+            text = f"{key}: {value} asks for a GPU, and this machine shows none"
+            yield warning(text, fix, "driver_or_arch")
 
 
 def free_gpus(launch: PlannedLaunch) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar
 
-from harness.attempt import AttemptEnd, Diagnosis
+from harness.attempt import UNKNOWN, AttemptEnd, Diagnosis
 from harness.blueprint.types import Blueprint
 from harness.journal import model_events
 from harness.journal.order import Event, Order, Step
@@ -238,7 +238,8 @@ class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
     """What is prepared ran for a moment. `failed`: it ended by itself before it had shown its steps; `steps`:
     how many rows there were; `status`: its exit status, None where it was ended; `log`: its last lines where
     it failed; `error`: why it could not be tried; `left`: files that it wrote into the folder of the code,
-    where the launch finds them; `whole_s`: how long all of it takes at its pace, None where not known."""
+    where the launch finds them; `whole_s`: how long all of it takes at its pace, None where not known;
+    `cause`: why it failed, where it was that of the first launch."""
 
     action: ClassVar[str] = "smoke_run"
     failed: bool
@@ -249,6 +250,18 @@ class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
     error: str = ""
     left: tuple[str, ...] = ()
     whole_s: float | None = None
+    cause: Diagnosis | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """True if the launch would surely fail of the same."""
+        known = self.cause is not None and self.cause.family != UNKNOWN
+        return known and self.cause is not None and self.cause.is_sure and not self.cause.transient
+
+    @property
+    def fix(self) -> str:
+        """The first thing that a person can do about it."""
+        return self.cause.what_to_do[0].sentence if self.cause and self.cause.what_to_do else ""
 
     @property
     def text(self) -> str:

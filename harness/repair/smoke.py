@@ -7,22 +7,21 @@ launch would go on from) is dropped where this machine can overlay that folder; 
 """
 
 import asyncio
-import os
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import launching
+from harness.blueprint.types import Blueprint
 from harness.config.training import TrainingConfig
 from harness.earlier_runs import planned_end
 from harness.environment import known_secrets
 from harness.experiment import Experiment
+from harness.journal import Clock
 from harness.journal.events import SmokeRan
 from harness.pending_changes import PendingChanges
 from harness.redaction import redact
 from harness.repair import apply_changes
-from harness.repair.code_copy import CACHES
-from monitors import overlay
+from harness.repair.apart import Apart
 from monitors.files import AttemptFiles
 from monitors.launch import kill_leftovers, launch, state_home, stop
 from monitors.logs import last_useful_lines
@@ -34,46 +33,74 @@ from monitors.watch import Watch
 LOOK_EVERY_S = 0.25
 SHELL_PATIENCE_S = 60.0
 SHOWN_LINES = 15
-MOST_LEFT = 5
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is tried, where: `result_dir` is the run's, whose secrets are masked. `apart`: the folders whose
+    changes are dropped. `grace_s`: between TERM and KILL."""
+
+    plan: Blueprint
+    files: AttemptFiles
+    request: launching.LaunchRequest
+    result_dir: Path
+    clock: Clock
+    apart: Apart
+    steps: int
+    seconds: float
+    grace_s: float = launching.GRACE_S
+
+    async def run(self) -> SmokeRan:
+        """Run until there are rows of so many steps, the time is over or the command ends. Can be repeated
+        after a kill: what runs is gone on with."""
+        pace = None
+        if self.files.state() == "not_started":
+            pace = Pace(uptime())
+            request = await asyncio.to_thread(self.apart.put, self.request, self.files)
+            spec = replace(launching.launch_spec(self.plan, self.files, request), grace_s=self.grace_s)
+            await asyncio.to_thread(launch, spec)
+        is_ajet = TrainingConfig.of_attempt(self.files.config).is_ajet
+        source = MetricSource.TRAINER if is_ajet else MetricSource.CONSOLE
+        metrics = self.plan.metrics
+        rules = WatchRules(patterns=metrics.of_lines()) if metrics is not None else WatchRules()
+        watch = Watch(self.files, source, rules, self.clock)
+        try:
+            give_up = uptime() + self.seconds + SHELL_PATIENCE_S
+            await _until_seen(self.files, watch, self.steps, give_up, pace)
+            await asyncio.to_thread(stop, self.files, launching.LONGEST_END_S)
+            watch.poll(final=True)
+            info = self.files.supervisor()
+            whole_s = pace.whole_s(_total(self.plan, self.files, watch)) if pace is not None else None
+            began_at = info.started_at if info is not None else None
+            left = await asyncio.to_thread(self.apart.left, began_at, self.result_dir) if began_at else ()
+            return replace(self._came_to(watch), left=left, whole_s=whole_s)
+        finally:
+            watch.close()
+            await asyncio.to_thread(kill_leftovers, self.files, self.request.attempt_id)
+            if (session := Session.find(self.request.session)) is not None:
+                session.kill()
+            await asyncio.to_thread(self.apart.remove)
+
+    def _came_to(self, watch: Watch) -> SmokeRan:
+        end, info = self.files.exit(), self.files.supervisor()
+        took_s = round(end.ended_at - end.started_at, 2) if end and end.ended_at and end.started_at else 0.0
+        is_enough = watch.rows.count >= self.steps
+        ended_by_itself = end is None or end.reason not in ("stopped", "deadline")
+        status = end.status if end is not None and ended_by_itself else None
+        failed = not is_enough and ended_by_itself and (end is None or info is None or status != 0)
+        lines = [line.text for line in last_useful_lines(self.files.pane_log, SHOWN_LINES)] if failed else []
+        text = redact("\n".join(lines), known_secrets(self.result_dir))
+        return SmokeRan(failed, watch.rows.count, took_s, status, text)
 
 
 async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
-    """Run until there are rows of so many steps, the time is over or the command ends. Can be repeated after
-    a kill: what runs is gone on with. Raises PatchError where the corrected code cannot be run."""
+    """Try what is prepared for the next launch. Raises PatchError where the corrected code cannot be run."""
     number = experiment.state.smoke_runs + 1
     files = AttemptFiles(experiment.dir / "smoke" / f"{number:02d}")
-    request = await asyncio.to_thread(_request, experiment, files, number, seconds)
-    apart = _Apart(request.codebase, state_home() / "smoke" / request.attempt_id)
-    pace = None
-    if files.state() == "not_started":
-        pace = Pace(uptime())
-        request = await asyncio.to_thread(apart.put, request, files)
-        spec = launching.launch_spec(experiment.blueprint, files, request)
-        await asyncio.to_thread(launch, spec)
-    is_ajet = TrainingConfig.of_attempt(files.config).is_ajet
-    source = MetricSource.TRAINER if is_ajet else MetricSource.CONSOLE
-    metrics = experiment.blueprint.metrics
-    rules = WatchRules(patterns=metrics.of_lines()) if metrics is not None else WatchRules()
-    watch = Watch(files, source, rules, experiment.clock)
-    try:
-        await _until_seen(files, watch, steps, uptime() + seconds + SHELL_PATIENCE_S, pace)
-        await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
-        watch.poll(final=True)
-        info = files.supervisor()
-        whole_s = pace.whole_s(_total(experiment, files, watch)) if pace is not None else None
-        began_at = info.started_at if info is not None else None
-        left = await asyncio.to_thread(apart.left, began_at, experiment.dir) if began_at else ()
-        return replace(
-            _came_to(experiment, files, watch, steps),
-            left=left,
-            whole_s=whole_s,
-        )
-    finally:
-        watch.close()
-        await asyncio.to_thread(kill_leftovers, files, request.attempt_id)
-        if (session := Session.find(request.session)) is not None:
-            session.kill()
-        await asyncio.to_thread(overlay.remove, apart.scratch)
+    request = await asyncio.to_thread(request_of, experiment, files, number, seconds)
+    apart = Apart((request.codebase,), state_home() / "smoke" / request.attempt_id)
+    place = (experiment.blueprint, files, request, experiment.dir, experiment.clock, apart)
+    return await Trial(*place, steps, seconds).run()
 
 
 @dataclass
@@ -98,51 +125,16 @@ class Pace:
         return round(first_at - self.began + (last_at - first_at) / (last - first) * (total - first), 1)
 
 
-def _total(experiment: Experiment, files: AttemptFiles, watch: Watch) -> float | None:
+def _total(plan: Blueprint, files: AttemptFiles, watch: Watch) -> float | None:
     """How many steps or epochs the training has, by its rows, its config or its command."""
     config = TrainingConfig.of_attempt(files.config)
-    return watch.rows.total or planned_end(experiment.blueprint, config.data, watch.rows.axis.kind)
+    return watch.rows.total or planned_end(plan, config.data, watch.rows.axis.kind)
 
 
-@dataclass(frozen=True)
-class _Apart:
-    """The folder of the code, and where what is written into it goes instead."""
-
-    codebase: Path
-    scratch: Path
-
-    def put(self, request: launching.LaunchRequest, files: AttemptFiles) -> launching.LaunchRequest:
-        """Have the command run apart from the folder, where that works; its own folder stays real."""
-        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder = self.codebase.resolve()
-        if not overlay.works(folder, self.scratch):
-            overlay.remove(self.scratch)
-            return request
-        files.dir.mkdir(parents=True, exist_ok=True)
-        kept = [files.dir.resolve()] if files.dir.resolve().is_relative_to(folder) else []
-        program = shlex.join(overlay.program(folder, self.scratch, kept))
-        contain = request.contain
-        return replace(request, contain=lambda text: f"exec {program} bash -c {shlex.quote(contain(text))}")
-
-    def left(self, began_at: float, result_dir: Path) -> tuple[str, ...]:
-        """Some of the files that were written into the folder since then; () where it ran apart from it."""
-        if self.scratch.exists():
-            return ()
-        found: list[str] = []
-        for parent, folders, names in os.walk(self.codebase):
-            folders[:] = [each for each in folders if each not in CACHES and Path(parent, each) != result_dir]
-            files = (path for name in names if (path := Path(parent, name)).is_file())
-            found += [
-                str(path.relative_to(self.codebase)) for path in files if path.stat().st_mtime >= began_at
-            ]
-            if len(found) >= MOST_LEFT:
-                break
-        return tuple(found[:MOST_LEFT])
-
-
-def _request(
+def request_of(
     experiment: Experiment, files: AttemptFiles, number: int, seconds: float
 ) -> launching.LaunchRequest:
+    """The request of a smoke run of this number."""
     state = experiment.state
     launched = [attempt.number for attempt in state.attempts if attempt.launched_at is not None]
     request = apply_changes.request_of(
@@ -172,15 +164,3 @@ async def _until_seen(
         if watch.rows.count >= steps:
             return
         await asyncio.sleep(LOOK_EVERY_S)
-
-
-def _came_to(experiment: Experiment, files: AttemptFiles, watch: Watch, steps: int) -> SmokeRan:
-    end, info = files.exit(), files.supervisor()
-    took_s = round(end.ended_at - end.started_at, 2) if end and end.ended_at and end.started_at else 0.0
-    is_enough = watch.rows.count >= steps
-    ended_by_itself = end is None or end.reason not in ("stopped", "deadline")
-    status = end.status if end is not None and ended_by_itself else None
-    failed = not is_enough and ended_by_itself and (end is None or info is None or status != 0)
-    lines = [line.text for line in last_useful_lines(files.pane_log, SHOWN_LINES)] if failed else []
-    text = redact("\n".join(lines), known_secrets(experiment.dir))
-    return SmokeRan(failed, watch.rows.count, took_s, status, text)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from monitors import overlay
 from tests.e2e.bench import Bench, sessions, until
 from tests.e2e.mortal import Life
 
@@ -367,3 +368,16 @@ def test_metrics_of_a_file_where_the_log_has_none(bench: Bench) -> None:
         for entry in bench.flag["manifest"]
         if entry["path"].startswith("attempts/01")
     }
+
+
+def test_a_long_run_that_fails_at_once_is_never_launched(bench: Bench) -> None:
+    if not overlay.works(bench.codebase, bench.folder / "scratch"):
+        pytest.skip("there are no overlays here")
+    bench.script("train.py", "open('made', 'w')\ndef score():\n    import module_of_nobody\nscore()\n")
+    bench.plan("python train.py", max_time="2 hours")
+    bench.run(status=2)
+    assert bench.flag["outcome"] == "cannot_run" and bench.flag["attempts"] == 0
+    assert "a smoke run of the command failed" in bench.flag["reason"]
+    assert "module_of_nobody" in bench.flag["reason"] and not (bench.codebase / "made").exists()
+    assert "module_of_nobody" in (bench.result_dir / "result.md").read_text()
+    assert "module_of_nobody" in (bench.result_dir / "smoke" / "01" / "pane.log").read_text()

@@ -251,6 +251,42 @@ async def test_a_long_training_is_tried_before_its_repaired_launch(
     assert experiment.state.verdict is not None and experiment.state.verdict.outcome is Outcome.SUCCEEDED
 
 
+@pytest.mark.parametrize(
+    ("given", "cause", "outcome", "tried"),
+    [
+        ({}, OOM, Outcome.SUCCEEDED, [[], [SHARE]]),
+        ({}, {"family": "code_error", "cause": "No such name.", "confidence": 0.9}, Outcome.CANNOT_RUN, [[]]),
+        ({}, {"family": "unknown", "cause": "Nobody knows.", "confidence": 0.0}, Outcome.SUCCEEDED, [[]]),
+        ({}, {**OOM, "transient": True}, Outcome.SUCCEEDED, [[]]),
+        ({"options": RunOptions(smoke=False)}, OOM, Outcome.SUCCEEDED, []),
+        ({"lines": {}}, OOM, Outcome.SUCCEEDED, []),
+        ({"max_time_s": 3600.0}, OOM, Outcome.SUCCEEDED, []),
+    ],
+    ids=["repaired", "stops it", "unknown", "passes", "switched off", "no time is named", "an hour"],
+)
+async def test_a_long_run_is_tried_before_its_first_launch(
+    tmp_path: Path, given: dict[str, Any], cause: dict[str, Any], outcome: Outcome, tried: list[list[str]]
+) -> None:
+    given = {"lines": {"exp_max_time": 3}, "max_time_s": 7200.0, **given}
+    world = RepairWorld(lambda values, env, n: done(), max_time_s=given.pop("max_time_s"))
+    experiment = experiment_in(tmp_path, world, **given)
+    executor, seen = RepairExecutor(experiment, world), list[list[str]]()
+
+    def smoke_run(action: Any) -> dict[str, Any]:
+        seen.append(changes_of(experiment.state.draft))
+        found = {"signature": None, **cause}
+        return {"failed": True, "cause": found} if len(seen) == 1 else {"failed": False, "steps": 1}
+
+    executor.smoke_run = smoke_run  # type: ignore[attr-defined]
+    await loop.run(executor, Playbook())
+    experiment.close()
+    assert seen == tried
+    judged = experiment.state.verdict
+    assert judged is not None and judged.outcome is outcome
+    stopped = outcome is Outcome.CANNOT_RUN
+    assert (len(experiment.state.attempts) == 0) == stopped == ("No such name." in judged.reason)
+
+
 def changes_of(draft: PendingChanges) -> list[str]:
     return [change.what for change in draft.changes]
 

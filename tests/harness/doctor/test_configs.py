@@ -35,6 +35,37 @@ def test_a_config_that_the_command_does_not_name_and_other_files(tmp_path: Path)
         assert bad(configs.files_parse(given)) == found
 
 
+PRODUCT = '{{"train_batch_size": {}, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": {}}}'
+UNEVEN = ("problem", "batch_divisibility")
+UNLIKE = ("warning", "batch_divisibility")
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "expected"),
+    [
+        ("deepspeed t.py --deepspeed ds.json", PRODUCT.format(60, 4), [UNEVEN]),
+        ("deepspeed t.py --deepspeed ds.json", PRODUCT.format(64, 4), []),
+        ("deepspeed --num_gpus 2 t.py --deepspeed ds.json", PRODUCT.format(64, 4), [UNLIKE]),
+        ("python t.py --deepspeed ds.json", PRODUCT.format(64, 4), [UNLIKE]),
+        ("python t.py --deepspeed ds.json", PRODUCT.format(16, 4), []),
+        ("python t.py --deepspeed ds.json", PRODUCT.format('"auto"', 4), []),
+        ("python t.py --num_generations 4 --per_device_train_batch_size 3", "", [UNLIKE]),
+        ("torchrun --nproc_per_node 4 t.py --num_generations 4 --per_device_train_batch_size 3", "", []),
+        ("python t.py --num_generations 4 --per_device_train_batch_size 8", "", []),
+    ],
+)
+def test_products_of_batches(tmp_path: Path, command: str, text: str, expected: Bad) -> None:
+    (tmp_path / "ds.json").write_text(text)
+    given = launch(tmp_path, command)
+    assert bad([*configs.deepspeed_batches(given), *configs.generations_divide(given)]) == expected
+
+
+def test_settings_in_toml(tmp_path: Path) -> None:
+    for text, found in (("name = adamw\n", [("warning", "config_error")]), ("name = 'adamw'\n", [])):
+        (tmp_path / "a.toml").write_text(text)
+        assert bad(configs.files_parse(launch(tmp_path, "python t.py --config a.toml"))) == found
+
+
 def test_numbers_that_are_text_to_pyyaml(tmp_path: Path) -> None:
     text = "optim: {lr: 1e-2, eps: 1.0e-8, name: '1e-3'}\nsteps: 2e3\n"
     found = list(configs.numbers_are_numbers(launch(tmp_path, "python t.py config.yaml", text)))

@@ -43,7 +43,7 @@ def removed(*names: str) -> Change:
         (cut(-8), CORRUPT, WEIGHTS),
         (written(WEIGHTS, safetensors(b"12345678") + b"x"), CORRUPT, WEIGHTS),
         (written(WEIGHTS, POINTER), CORRUPT, "Git LFS"),
-        (written("pytorch_model.bin", "<html>not found</html>", WEIGHTS), CORRUPT, "no checkpoint"),
+        (written("pytorch_model.bin", "<html>not found</html>", WEIGHTS), CORRUPT, "web page"),
         (written(f"{WEIGHTS}.index.json", INDEX), CORRUPT, "model-00002"),
         (removed(WEIGHTS), GONE, "no weights"),
         (removed("config.json"), GONE, "config.json"),

@@ -42,6 +42,22 @@ def test_programs(tmp_path: Path, command: str, expected: Bad) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("train.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:a\n", "dataset_error"),
+        ("train.csv", "\n<!DOCTYPE html>\n<html>", "dataset_error"),
+        ("weights.pt", "<html><head>", "corrupt_weights"),
+        ("page.html", "<!DOCTYPE html>\n<html>", ""),
+        ("train.csv", "a,b\n<html>,1\n", ""),
+    ],
+)
+def test_what_stands_for_a_file(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = bad(paths.inputs(launch(tmp_path, f"python train.py --data_path {name}")))
+    assert found == ([("problem", expected)] if expected else [])
+
+
+@pytest.mark.parametrize(
     ("command", "config", "expected", "words"),
     [
         (VERL.format("train.parquet"), "", [], ""),

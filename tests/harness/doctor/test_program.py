@@ -103,6 +103,38 @@ def test_what_a_program_imports(tmp_path: Path, text: str, local: str, expected:
     assert bad(modules(tmp_path)) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "part", "expected"),
+    [
+        ("from part import build\n", "def build_network():\n    pass\n", [("problem", "version_skew")]),
+        ("from part import a, b, C, d\n", "import json as a\nfor b in []:\n    class C: ...\nd: int\n", []),
+        ("from part import a\n", "def __getattr__(name):\n    return 1\n", []),
+        ("from part import a\n", "globals().update(a=1)\n", []),
+        ("try:\n    from part import a\nexcept ImportError:\n    a = 1\n", "", []),
+    ],
+)
+def test_names_of_a_local_module(tmp_path: Path, text: str, part: str, expected: Bad) -> None:
+    write(tmp_path, text, part=part)
+    found = modules(tmp_path)
+    assert bad(found) == expected
+    assert "build_network" not in part or found[0].fix == "did you mean build_network?"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from json import lods\n", [("problem", "version_skew")]),
+        ("from json import loads\nfrom os import path\nfrom importlib import metadata\n", []),
+        ("def f():\n    from json import lods\n", []),
+    ],
+)
+def test_names_of_an_installed_module(tmp_path: Path, text: str, expected: Bad) -> None:
+    write(tmp_path, text)
+    if launch(tmp_path, "python train.py").look.start.outcome == "not_contained":
+        pytest.skip("no Landlock here")
+    assert bad(starts(tmp_path, "python train.py")) == expected
+
+
 def test_what_is_found_by_pythonpath(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/found_there.py").write_text("")

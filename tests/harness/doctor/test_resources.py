@@ -13,7 +13,7 @@ from harness.doctor import resources
 from harness.doctor.findings import Finding
 from harness.doctor.launch import PlannedLaunch
 from harness.machine.ports import a_free_port
-from tests.harness.doctor.planning import bad, launch, model, safetensors
+from tests.harness.doctor.planning import Bad, bad, launch, model, safetensors
 from tests.nvml import stand_in
 from tests.small_disk import small_disk
 
@@ -111,6 +111,24 @@ def test_enough_gpus(tmp_path: Path, count: int, more: str, visible: str | None,
     variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     found = bad(resources.enough_gpus(asked(tmp_path, count, more, **variables)))
     assert found == [(severity, "gpu_placement") for severity in expected]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("JAX_PLATFORMS=cuda python t.py", [("problem", "driver_or_arch")]),
+        ("python t.py --device cuda:0", [("warning", "driver_or_arch")]),
+        ("python t.py trainer.accelerator=gpu", [("warning", "driver_or_arch")]),
+        ("JAX_PLATFORMS=cuda,cpu python t.py --device auto trainer.accelerator=cpu", []),
+    ],
+)
+def test_an_accelerator_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, expected: Bad
+) -> None:
+    monkeypatch.setattr(resources, "_GPU_DEVICES", ())
+    given = launch(tmp_path, command)
+    given.__dict__["gpus"] = ()
+    assert bad(resources.accelerator(given)) == expected
 
 
 def test_no_gpu_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
