@@ -1,4 +1,4 @@
-"""Make `harness/diagnosis/examples.yaml`: for each shipped signature the shortest labelled log that it explains.
+"""Make `harness/diagnosis/examples.yaml`: for each shipped signature its shortest labelled log.
 
 `python -m tools.signature_examples`; the labelled logs are those of `tests/harness/diagnosis/logs`.
 """

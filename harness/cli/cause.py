@@ -18,8 +18,8 @@ CONFIGURED = "default"
 
 
 def named(found: "Diagnosis", model: str | None, secrets: Secrets) -> "Diagnosis":
-    """The diagnosis with the cause that a model has named; as it was, with the reason on standard error, where
-    none could."""
+    """The diagnosis with the cause that a model has named; as it was, with the reason on standard error,
+    where none could."""
     if model is None or not found.is_open:
         return found
     from harness.agent.model_cause import ask

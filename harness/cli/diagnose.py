@@ -53,8 +53,8 @@ def diagnose(
             "--model",
             metavar="MODEL",
             help="Ask this language model, once, where the cause is unknown or only its kind is known: "
-            "anthropic:NAME or openai:NAME, with @http://host:port/v1 for a server of your own; default: that "
-            "of harness.toml.",
+            "anthropic:NAME or openai:NAME, with @http://host:port/v1 for a server of your own; default: "
+            "that of harness.toml.",
         ),
     ] = None,
     propose: Annotated[
@@ -83,12 +83,12 @@ def diagnose(
     secrets = known_secrets(*around)
     found = _diagnosis(log, config, status, lambda found: cause.named(found, model, secrets))
     found = clean_tree(found, secrets)
-    if propose:
-        _propose(found, log)
     if json_output:
         print_json(as_json(found))
     else:
         _print(found)
+    if propose:
+        _propose(found, log)
     raise typer.Exit(0 if found.family != "unknown" else 1)
 
 

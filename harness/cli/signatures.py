@@ -1,8 +1,9 @@
 """`harness signatures`: try a signature before it is used."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +32,6 @@ def try_out(
 
     Exit status: 0, or 1 where a signature does not catch its own example, 2 where the file cannot be used.
     """
-    from dataclasses import asdict
-
     from harness.diagnosis import trial
     from harness.diagnosis.signatures import read_file
 
@@ -41,14 +40,10 @@ def try_out(
     of_examples = list(trial.of_texts(tried, texts))
     logs = list(_past_logs())
     of_runs = list(trial.of_logs(tried, logs))
-    caught = {each.where for each in of_examples if each.after == each.where}
-    missed = [each.id for each in tried if each.example and each.id not in caught]
+    known = {each.where for each in of_examples if each.after == each.where}
+    missed = [each.id for each in tried if each.example and each.id not in known]
     if json_output:
-        found = {"examples": of_examples, "runs": of_runs}
-        shown = {
-            name: [asdict(each) | {"taken": each.is_taken} for each in all] for name, all in found.items()
-        }
-        print_json({**shown, "missed": missed})
+        print_json({"examples": _plain(of_examples), "runs": _plain(of_runs), "missed": missed})
     else:
         _print(f"{len(texts)} examples of known failures", of_examples)
         _print(f"{len(logs)} logs of earlier runs", of_runs)
@@ -65,6 +60,10 @@ def _past_logs() -> Iterator[tuple[str, Path]]:
             if found < MOST_LOGS and (log.parent / "exit.json").exists():
                 found += 1
                 yield f"attempt {int(log.parent.name)} of {run.name}: {log}", log
+
+
+def _plain(caught: "Iterable[Caught]") -> list[dict[str, Any]]:
+    return [asdict(each) | {"taken": each.is_taken} for each in caught]
 
 
 def _print(what: str, caught: "Iterable[Caught]") -> None:

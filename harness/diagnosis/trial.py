@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from harness.attempt import Diagnosis
+from harness.attempt import UNKNOWN, Diagnosis
 from harness.diagnosis import matching
 from harness.diagnosis.diagnose import diagnose_log
 from harness.diagnosis.reading import read
@@ -19,12 +19,14 @@ from harness.diagnosis.signatures.schema import LOADER, Signature
 from harness.installation import own_text
 
 EXAMPLES = Path(__file__).with_name("examples.yaml")
+NEUTRAL = "code_error"
+"""The family that a signature is tried with where its own is not filled in yet."""
 
 
 @dataclass(frozen=True)
 class Caught:
-    """A log in which one of the signatures holds. `ids`: of those that do; `before`: what the log's failure is
-    called without them (a signature, else a family), `after`: with them."""
+    """A log in which one of the signatures holds. `ids`: of those that do; `before`: what the log's failure
+    is called without them (a signature, else a family), `after`: with them."""
 
     where: str
     ids: tuple[str, ...]
@@ -34,7 +36,7 @@ class Caught:
     @property
     def is_taken(self) -> bool:
         """True if one of the signatures is now the cause, and another was before."""
-        return self.after in self.ids and self.before not in ("unknown", *self.ids)
+        return self.after in self.ids and self.before not in (UNKNOWN, *self.ids)
 
 
 def examples(signatures: Iterable[Signature] = ()) -> dict[str, str]:
@@ -54,14 +56,16 @@ def of_texts(signatures: Sequence[Signature], texts: dict[str, str]) -> Iterator
 
 def of_logs(signatures: Sequence[Signature], logs: Iterable[tuple[str, Path]]) -> Iterator[Caught]:
     """Those of these logs that the signatures catch. Raises OSError for one that cannot be read."""
-    ids = {each.id for each in signatures}
+    unfilled = {"family": NEUTRAL}
+    tried = [each if each.family != UNKNOWN else each.model_copy(update=unfilled) for each in signatures]
+    ids = {each.id for each in tried}
     others = tuple(each for each in load_usable()[0].signatures if each.id not in ids)
-    alone = SignatureCatalogue(tuple(signatures))
+    alone = SignatureCatalogue(tuple(tried))
     for where, log in logs:
         held = matching.matches(read(log, alone.words), alone)
         if held:
             before = diagnose_log(log, catalogue=SignatureCatalogue(others))
-            after = diagnose_log(log, catalogue=SignatureCatalogue((*signatures, *others)))
+            after = diagnose_log(log, catalogue=SignatureCatalogue((*tried, *others)))
             caught = tuple(dict.fromkeys(match.signature.id for match in held))
             yield Caught(where, caught, _called(before), _called(after))
 
