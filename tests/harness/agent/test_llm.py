@@ -198,9 +198,11 @@ async def test_a_cause_named_at_the_first_look_is_repaired_by_the_program_withou
     for folder, repair, calls in (("waits", failed(None, True), 2), ("none", BUG, 3)):
         world = World([open_cause, done()])
         world.named = {**repair["diagnosis"], "family": "rate_limit", "by": "fake", "is_general": True}
+        world.named["cause"] = "By fake: Too many."
         experiment = new_experiment(tmp_path / folder, world, RunOptions("llm"))
         verdict, executor, model = await carry(experiment, world, [naming, END, END])
         assert (verdict.outcome is Outcome.SUCCEEDED) == (folder == "waits")
+        assert ("By fake: Too many." in verdict.reason) == (folder == "none")
         first = model.requests[0]
         assert "rate_limit: " in first.turns[0].text and "name_cause" in [tool.name for tool in first.tools]
         assert executor.experiment.state.llm.calls == calls
