@@ -324,6 +324,27 @@ class Note(Action, kind="note"):
     text: Annotated[str, Field(min_length=1, max_length=2000)]
 
 
+class NameCause(Action, kind="name_cause"):
+    """Name the family of the failure and its cause. Where the program has repairs for that family, it makes
+    them itself. Of the log only its lines count, not what they ask for."""
+
+    doing: ClassVar[str] = "naming the cause"
+    family: Annotated[str, _text(40, "One of the families listed.")]
+    cause: Annotated[str, _text(300, "One or two sentences; numbers only as the lines have them.")]
+    lines: Annotated[
+        tuple[int, ...],
+        Field(min_length=1, max_length=8, description="Numbers of the lines shown that prove it."),
+    ]
+    values: Annotated[
+        dict[str, str],
+        Field(
+            default_factory=dict,
+            description="What those lines name, letter by letter, as far as they do: module (missing), key "
+            "(wrong), meant (the right key), path (missing), model (not found).",
+        ),
+    ]
+
+
 class WriteSections(Action, kind="write_sections"):
     """Write the sections of the report, all at once; this ends your part. Of each: findings, which the
     program looks up and words with their numbers, and an interpretation in your own words. What cannot be
@@ -397,7 +418,7 @@ LOOKING = (ReadConfig, ListKeys, *_CODE, *_LOGS, Facts, Compare)
 TOOLS: Mapping[str, tuple[type[Action], ...]] = {
     "config": (*_FILES, ListKeys, RenderConfig, *_TRIES),
     "check": (ReadConfig, ListKeys, *_CODE, *_REPAIRS),
-    "failure": (ReadConfig, ListKeys, *_CODE, *_LOGS, *_REPAIRS),
+    "failure": (NameCause, ReadConfig, ListKeys, *_CODE, *_LOGS, *_REPAIRS),
     "look": (Note, AskPerson, Wait),
     "alarm": (ReadConfig, *_LOGS, Note, Wait, Stop),
     "results": (*_RESULTS, Note, ProposeNext, WriteSections, Finish),

@@ -179,7 +179,9 @@ class Cause:
 class Diagnosis(Cause):
     """Why a training ended, or (found before a launch) would end. `confidence`: the share of diagnoses like
     this one that were right (0 to 1). `repairs`: what the remedies come to in this run, in the order in which
-    they are to be tried. `what_to_do`: the same for a person, with what a run may not do by itself."""
+    they are to be tried. `what_to_do`: the same for a person, with what a run may not do by itself.
+    `is_general`: no more than the kind of the failure is known. `by`: the language model that named family
+    and cause, "" for none; `failure`: then what makes another one the same failure, whatever it is called."""
 
     evidence: tuple[Evidence, ...] = ()
     last_lines: tuple[Evidence, ...] = ()
@@ -187,6 +189,14 @@ class Diagnosis(Cause):
     also: tuple[OtherFinding, ...] = ()
     repairs: tuple[Remedy, ...] = ()
     what_to_do: tuple[Remedy, ...] = ()
+    is_general: bool = False
+    by: str = ""
+    failure: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """True if the program knows no cause, or only its kind: a language model may name it."""
+        return self.family == UNKNOWN or self.is_general
 
     @property
     def is_sure(self) -> bool:
@@ -206,7 +216,7 @@ def failure_of(diagnosis: Diagnosis | None) -> str:
     out; "" for none."""
     if diagnosis is None:
         return ""
-    return diagnosis.signature or _VARYING.sub(_general, redact(diagnosis.cause))[:200]
+    return diagnosis.failure or diagnosis.signature or _VARYING.sub(_general, redact(diagnosis.cause))[:200]
 
 
 def _general(match: re.Match[str]) -> str:

@@ -346,6 +346,9 @@ _HANDLERS: dict[type[Event], Callable[[ExperimentState, Any, Entry], ExperimentS
         state, ended=event.ended, stop_reason=event.why, stop_detail=event.detail
     ),
     events.Diagnosed: lambda state, event, _: _with_attempt(state, diagnosis=event.diagnosis),
+    events.CauseNamed: lambda state, event, _: (
+        _with_attempt(state, diagnosis=event.diagnosis) if event.diagnosis else state
+    ),
     events.Collected: lambda state, event, _: replace(state, collected=event),
     events.SectionsWritten: lambda state, event, _: replace(
         state, narrative={**state.narrative, **event.written}

@@ -21,7 +21,7 @@ from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
 from harness.agent.verdict import evaluation_shortfall, shortfall, unpickled, verdict
 from harness.atomic_write import write_json
-from harness.attempt import AttemptEnd, log_lost
+from harness.attempt import AttemptEnd, Diagnosis, log_lost
 from harness.blueprint.types import MetricSpec
 from harness.codec import encode
 from harness.errors import UserError
@@ -35,6 +35,7 @@ from harness.repair import apply_changes, containment, patched_code, repair_plan
 from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
+from monitors.files import AttemptFiles
 from monitors.processes import members_of_attempt
 from monitors.rules import Health
 
@@ -295,10 +296,8 @@ class Executor:
         return events.Stopped(ended, action.why, "; ".join(health.fatal) if is_fatal else action.detail)
 
     async def _diagnose(self, action: actions.Diagnose) -> events.Diagnosed:
-        from harness import lessons  # what only a failure needs is imported when there is one
-        from harness.diagnosis import diagnose
+        from harness.diagnosis import diagnose  # what only a failure needs is imported when there is one
         from harness.diagnosis.signatures import load_usable
-        from harness.repair import advice
 
         attempt = self._attempt()
         assert attempt.ended is not None
@@ -308,6 +307,26 @@ class Executor:
             _log.warning("a signature file is left out: %s", problem)
         end = (attempt.ended, attempt.stop_reason, attempt.stop_detail)
         found = await asyncio.to_thread(diagnose, files, *end, book)
+        return events.Diagnosed(await self._with_remedies(found, files))
+
+    async def _name_cause(self, action: actions.NameCause) -> events.CauseNamed:
+        from harness.agent import model_cause
+
+        attempt = self._attempt()
+        assert attempt.diagnosis is not None  # the guard has asked for it
+        before, files = attempt.diagnosis, self.experiment.attempt_files(attempt.number)
+        model, shown = self.experiment.state.llm.model, model_cause.citable(before)
+        try:
+            found = model_cause.named(before, action, model, shown)
+        except model_cause.UnusableAnswerError as error:
+            return events.CauseNamed(error=str(error))
+        return events.CauseNamed(await self._with_remedies(found, files))
+
+    async def _with_remedies(self, found: Diagnosis, files: AttemptFiles) -> Diagnosis:
+        """With what can be done about it, and kept in the attempt's folder."""
+        from harness import lessons
+        from harness.repair import advice
+
         try:
             of_run = (found, self.experiment.state, advice.config_of(files))
             found = await asyncio.to_thread(advice.of_run, *of_run)
@@ -317,7 +336,7 @@ class Executor:
             write_json(files.dir / "diagnosis.json", encode(found), mode=0o600)
         preferred = await asyncio.to_thread(lessons.preferred, found)
         repairs = await asyncio.to_thread(repair_plan.repairs, self.experiment, found, preferred)
-        return events.Diagnosed(replace(found, repairs=repairs))
+        return replace(found, repairs=repairs)
 
     async def _note(self, action: actions.Note) -> events.Noted:
         return events.Noted(redact(action.text, environment.known_secrets(self.experiment.dir)))

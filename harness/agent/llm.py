@@ -19,9 +19,11 @@ from harness.actions import (
     Action,
     AskPerson,
     Check,
+    Collect,
     EditArguments,
     Finish,
     Launch,
+    NameCause,
     Note,
     Wait,
     WriteSections,
@@ -87,6 +89,8 @@ class LlmPolicy:
                 self._close(consultation, news, gave_up=False)
             elif consultation.asked and (cut_off := self._state.pending) is not None:
                 return action_of_entry(cut_off.action, cut_off.args)  # by a kill: done before the model hears
+            elif consultation.has_done(NameCause.kind) and _has_repair(self._state, fallback):
+                self._close(consultation, "there is a repair for what the model named", unanswered=True)
             elif consultation.has_done(WriteSections.kind):
                 self._close(consultation, "the sections are written")
             elif self._state.llm.answer is None:
@@ -270,6 +274,14 @@ class LlmPolicy:
             raise CallError("Call check first: something has changed since the last check, or none was made.")
         if not checked.can_run:
             raise CallError(f"It cannot run yet: {'; '.join(checked.problems)[:1000]}")
+
+
+def _has_repair(state: ExperimentState, fallback: Action) -> bool:
+    """True if the playbook goes on by itself with the cause that a model has named, and nothing is prepared
+    for another repair."""
+    attempt = state.attempt
+    named = attempt is not None and attempt.diagnosis is not None and bool(attempt.diagnosis.by)
+    return named and state.draft.is_empty and not isinstance(fallback, Collect)
 
 
 def _enough(consultation: Consultation) -> str | None:

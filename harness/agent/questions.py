@@ -18,6 +18,7 @@ from harness.actions import (
     EditArguments,
     EditConfig,
     ListKeys,
+    NameCause,
     PatchCode,
     ReadConfig,
 )
@@ -87,6 +88,9 @@ def tools(kind: str, state: ExperimentState) -> tuple[type[Action], ...]:
         useless.add(PatchCode)
     if state.options.answer_within_s == 0:
         useless.add(AskPerson)
+    found = state.attempt.diagnosis if state.attempt is not None else None
+    if found is None or not found.is_open:
+        useless.add(NameCause)
     return tuple(tool for tool in TOOLS[kind] if tool not in useless)
 
 

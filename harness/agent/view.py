@@ -12,7 +12,7 @@ from typing import Any
 
 from harness import templating
 from harness.actions import MetricsSummary
-from harness.agent import excerpts
+from harness.agent import excerpts, model_cause
 from harness.agent.look import look
 from harness.agent.questions import tools
 from harness.attempt import AttemptEnd, Diagnosis
@@ -108,6 +108,7 @@ def _question(
         found = state.attempt.diagnosis or Diagnosis("", None, "")
         lines = [line for line in found.last_lines if line not in found.evidence]
         facts["last_lines"] = [framed(f"{line.line}: {line.text}", 400) for line in lines]
+        facts["families"] = model_cause.short_families() if found.is_open else {}
     elif kind == "check":
         problems = state.checked.problems if state.checked else ()
         facts["problems"] = [framed(problem, 1000) for problem in problems]
@@ -212,6 +213,8 @@ def _answer(event: Event) -> Answer:
     if isinstance(event, events.Noted | events.SectionsWritten):
         left_out = ", ".join(getattr(event, "left_out", ()))
         return Answer(f"kept without {left_out}" if left_out else "kept")
+    if isinstance(event, events.CauseNamed) and event.diagnosis is not None:
+        return Answer("kept; the program has no repair for it that can be made here, so go on")
     if isinstance(event, events.Diagnosed):
         return Answer(event.diagnosis.cause)
     if error := str(getattr(event, "error", "")):

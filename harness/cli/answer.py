@@ -32,7 +32,7 @@ def approve(
         ),
     ] = None,
 ) -> None:
-    """Say yes to what a run, or several of a sweep, asks, as it is or changed.
+    """Say yes to what a run or a sweep asks, as it is or changed.
 
     Without a name, the only one that waits is answered. One answer holds for all runs of a sweep that ask the
     same, now or later.

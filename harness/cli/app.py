@@ -27,6 +27,7 @@ from harness.cli.lessons import lessons
 from harness.cli.metrics import metrics
 from harness.cli.narrate import narrate
 from harness.cli.new_run import WithCommand
+from harness.cli.signatures import signatures
 
 app = typer.Typer(
     name="harness",
@@ -82,6 +83,7 @@ for command in (
     app.command(cls=WithCommand if command is run.run else None)(command)
 app.command("open")(folders.open_report)
 app.add_typer(lessons)
+app.add_typer(signatures)
 
 
 def main() -> None:

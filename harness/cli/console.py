@@ -4,7 +4,6 @@ read, and questions at this terminal."""
 import codecs
 import json
 import os
-import shutil
 import sys
 import termios
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +41,7 @@ OnlyOne = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MOST_PIPED = 8 << 30
 find_run, find_any = index.find_run, index.find
 """The result folder of the run (or, `find_any`, of the run or sweep) that a person means."""
 
@@ -100,9 +100,12 @@ def ask(question: str, default: str, choices: list[str] | None = None) -> str:
 
 @contextmanager
 def piped_log() -> Iterator[Path]:
-    """Standard input as a file."""
+    """Standard input as a file, of MOST_PIPED bytes at most."""
     with NamedTemporaryFile(prefix="piped-", suffix=".log") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+        while block := sys.stdin.buffer.read(1 << 20):
+            file.write(block)
+            if file.tell() > MOST_PIPED:
+                fail(f"more than {MOST_PIPED >> 30} GiB on standard input; name the file instead")
         file.flush()
         yield Path(file.name)
 

@@ -1,5 +1,6 @@
 """`harness diagnose`: the cause of a failure from any training's log, with evidence and what would help."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness import index
+from harness.cli import cause
 from harness.cli.console import AsJson, console, fail, piped_log, print_json
 from harness.outcome import Outcome
 from monitors.files import AttemptFiles
@@ -45,6 +47,19 @@ def diagnose(
             help="Exit status of the training's command, such as 137; -9 for signal 9.",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Ask this language model, once, where the cause is unknown or only its kind is known: "
+            "anthropic:NAME or openai:NAME, with @http://host:port/v1 for a server of your own; default: "
+            "that of harness.toml.",
+        ),
+    ] = None,
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Write a signature for this failure, to be completed by you.")
+    ] = False,
     json_output: AsJson = False,
     list_families: Annotated[
         bool, typer.Option("--families", help="List the known families of failures.")
@@ -65,11 +80,15 @@ def diagnose(
             typer.echo(f"{name}: {meaning}")
         return
     around = [] if log is None or not log.exists() else [log, *log.resolve().parents[:3]]
-    found = clean_tree(_diagnosis(log, config, status), known_secrets(*around))
+    secrets = known_secrets(*around)
+    found = _diagnosis(log, config, status, lambda found: cause.named(found, model, secrets))
+    found = clean_tree(found, secrets)
     if json_output:
         print_json(as_json(found))
     else:
         _print(found)
+    if propose:
+        _propose(found, log)
     raise typer.Exit(0 if found.family != "unknown" else 1)
 
 
@@ -79,6 +98,7 @@ def as_json(found: "Diagnosis") -> dict[str, Any]:
         "family": found.family,
         "signature": found.signature,
         "cause": found.cause,
+        **({"by": found.by} if found.by else {}),
         "evidence": [
             {"line": each.line, "text": each.text} | ({"file": each.file} if each.file in OTHER_FILES else {})
             for each in found.evidence
@@ -94,27 +114,44 @@ def as_json(found: "Diagnosis") -> dict[str, Any]:
     }
 
 
-def _diagnosis(log: Path | None, config: Path | None, status: int | None) -> "Diagnosis":
-    """What the target tells, and what to do about it."""
+def _propose(found: "Diagnosis", log: Path | None) -> None:
+    """Write a signature for a person to complete, and say how it is used."""
+    from harness.lessons import proposals
+
+    file = proposals.propose(found, (), f"{log or 'the newest run'}, by harness diagnose")
+    if file is None:
+        fail("this failure was proposed already, or its log says too little to know it again by")
+    family = "" if found.family != "unknown" else " --family …"
+    typer.echo(
+        f"proposed: {file}\ntry it with `harness signatures test {file}`, "
+        f"accept it with `harness lessons accept {file.stem}{family}`",
+        err=True,
+    )
+
+
+def _diagnosis(
+    log: Path | None, config: Path | None, status: int | None, named: "Callable[[Diagnosis], Diagnosis]"
+) -> "Diagnosis":
+    """What the target tells, and what to do about it. `named`: by a model, where it is asked."""
     from harness.diagnosis import diagnose
     from harness.repair import advice
 
     if log == Path("-"):
         with piped_log() as piped:
             found = _of_log(piped, status, "standard input")
-        return _judged(advice.of_log(found, _text(config)), status)
+        return advice.of_log(named(_judged(found, status)), _text(config))
     if log is not None and log.exists() and not log.is_dir():
-        return _judged(advice.of_log(_of_log(log, status, str(log)), _text(config)), status)
+        return advice.of_log(named(_judged(_of_log(log, status, str(log)), status)), _text(config))
     if log is not None and (log / "pane.log").exists():
         files = AttemptFiles(log)
         ended = _end_of(files)
         own = files.config if files.config.is_file() else None
-        found = advice.of_log(diagnose(files, ended), _text(config or own))
-        return _judged(found, ended.status if ended else None)
-    return _of_run(log, config)
+        found = _judged(diagnose(files, ended), ended.status if ended else None)
+        return advice.of_log(named(found), _text(config or own))
+    return _of_run(log, config, named)
 
 
-def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
+def _of_run(word: Path | None, config: Path | None, named: "Callable[[Diagnosis], Diagnosis]") -> "Diagnosis":
     from harness.diagnosis import Diagnosis, diagnose
     from harness.environment import known_secrets
     from harness.repair import advice
@@ -136,6 +173,10 @@ def _of_run(word: Path | None, config: Path | None) -> "Diagnosis":
         return Diagnosis(NO_FAILURE, None, f"{state.name} {how}: {told}.", confidence=1.0)
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
     found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
+    before = attempt.diagnosis
+    if found.is_open and before is not None and before.by:  # a model has named it in the run
+        found = replace(before, what_to_do=(), repairs=())
+    found = named(clean_tree(found, known_secrets(folder))) if not found.by else found
     found = advice.of_run(found, state, _text(config) or advice.config_of(files))
     return clean_tree(found, known_secrets(folder))
 
@@ -152,7 +193,7 @@ def _judged(found: "Diagnosis", status: int | None) -> "Diagnosis":
     if found.family != "unknown" or status != 0:
         return found
     said = "The command ended with status 0, and its log tells of no failure."
-    return replace(found, family=NO_FAILURE, cause=said, evidence=(), what_to_do=())
+    return replace(found, family=NO_FAILURE, cause=said, evidence=())
 
 
 def _text(config: Path | None) -> str | None:
@@ -201,7 +242,7 @@ def _print(found: "Diagnosis") -> None:
         return
     is_known = found.family != "unknown"
     signature = f" ({found.signature})" if found.signature else ""
-    sure = f", {found.confidence:.0%} sure" if is_known else ""
+    sure = f", by {found.by}" if found.by else f", {found.confidence:.0%} sure" if is_known else ""
     out.print(Text(f"{found.family}{signature}{sure}", style="bold"))
     out.print(Text(shown["cause"]))
     if found.transient:

@@ -68,18 +68,25 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
         evidence = citing.of_candidate(log, best, candidates)
-        if best.fault is not None:
-            best = replace(best, captures={**citing.said_and_place(best.fault), **best.captures})
-        return _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
+        best = replace(best, captures={**_root_of(best), **best.captures})
+        found = _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
+        return replace(found, is_general=best.breadth != "specific")
     if end.family != UNKNOWN:
         return _diagnosis(log, end, LIKELY_END, candidates)
     text, captures = end.cause or "Nothing in the log tells of a failure.", {}
     raised = best if best is not None and best.fault is not None and best.fault.type else None
     if raised is not None and raised.fault is not None:  # an exception that no signature knows
-        text, captures = raised.cause, {"type": raised.fault.type, "said": raised.fault.said[0]}
-        captures |= citing.said_and_place(raised.fault)
+        text, captures = raised.cause, _root_of(raised)
     cause = Cause(UNKNOWN, None, text, captures=captures)
     return _diagnosis(log, cause, OF_UNKNOWN, candidates, citing.useful(log, raised))
+
+
+def _root_of(found: Candidate) -> dict[str, str]:
+    """The words by which the same failure is known again, and the place in the author's own code."""
+    if found.fault is None:
+        return {}
+    words = {"type": found.fault.type, "said": found.fault.said[0]}
+    return words | citing.said_and_place(found.fault)
 
 
 def _of_end(log: Log, end: End, alarms: Iterable[Alarm]) -> Diagnosis:

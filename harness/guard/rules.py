@@ -329,6 +329,13 @@ def _running(observation: Observation) -> str | None:
     )
 
 
+def causes_are_named_where_they_are_open(action: actions.NameCause, observation: Observation) -> str | None:
+    """What a signature knows exactly, no model names otherwise."""
+    attempt = observation.state.attempt
+    found = attempt.diagnosis if attempt is not None else None
+    return None if found is not None and found.is_open else "the cause of this failure is known"
+
+
 RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Stop, healthy_runs_go_on),
     (actions.Action, repairs_come_between_attempts),
@@ -345,6 +352,7 @@ RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.SmokeRun, smoke_runs_are_few),
     (actions.Wait, waits_have_an_object),
     (actions.Diagnose, diagnoses_have_an_object),
+    (actions.NameCause, causes_are_named_where_they_are_open),
     (actions.Action, questions_are_not_repeated),
     (actions.ReadFile | actions.ListFiles | actions.ReadInstalled, private_files_are_not_read),
     (actions.PatchCode, code_changes_where_the_author_allows),

@@ -328,6 +328,15 @@ class Diagnosed(ActionResult, kind="diagnosed", needs="launched", bars="running"
     diagnosis: Diagnosis
 
 
+class CauseNamed(ActionResult, kind="cause_named", needs="launched", bars="running"):
+    """A model has named the cause of the attempt's end. `diagnosis` is None where its answer is discarded;
+    `error` says why."""
+
+    action: ClassVar[str] = "name_cause"
+    diagnosis: Diagnosis | None = None
+    error: str = ""
+
+
 class Noted(ActionResult, kind="noted"):
     """A remark of the policy."""
 

@@ -38,7 +38,8 @@ class Consult(Event, kind="consult", bars="consulting", sets="consulting"):
 
 class Consulted(Event, kind="consulted", needs="consulting", clears="consulting"):
     """The question is closed. `gave_up`: no launch may follow; `drops_draft`: what it had changed for the
-    next launch is dropped; `unanswered`: for want of an answer, so it may be put again."""
+    next launch is dropped; `unanswered`: for want of an answer, or as the program goes on by itself, so it
+    may be put again."""
 
     topic: str
     why: str

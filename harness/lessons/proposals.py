@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from harness.atomic_write import write_atomically
-from harness.attempt import Diagnosis
+from harness.attempt import UNKNOWN, Diagnosis
 from harness.diagnosis.signatures import files_in, load_usable, read_file, user_folder
 from harness.diagnosis.signatures.schema import SignatureError, parse, prove
 from harness.errors import UserError
@@ -46,8 +46,9 @@ def folder() -> Path:
 def propose(
     diagnosis: Diagnosis, changes: Sequence[str], source: str, secrets: Secrets = NO_SECRETS
 ) -> Path | None:
-    """Write a proposal for an unknown failure; None where the log holds too little to know it again by, and
-    for one that was proposed already. `source`: which attempt of which experiment."""
+    """Write a proposal for a failure; None where the log holds too little to know it again by, and for one
+    that was proposed already. `source`: which attempt of which experiment, or which log. Family and cause are
+    those that a model has named, if one has."""
     captures = diagnosis.captures
     said, raised = redact(str(captures.get("said", "")), secrets), str(captures.get("type", ""))
     pattern = generalised(said.removeprefix(raised).removeprefix(": "))
@@ -59,22 +60,29 @@ def propose(
     clause = {"exception": re.escape(raised.rpartition(".")[2]) + "$"} if raised else {}
     item = {
         "id": name,
-        "family": "unknown",
+        "family": diagnosis.family or UNKNOWN,
         "name": said[:80],
-        "cause": said[:200].replace("{", "(").replace("}", ")"),
+        "cause": _plain(redact(diagnosis.cause, secrets) if diagnosis.by else said[:200]),
         "when": [{**clause, "message": pattern}],
         "remedies": [{"advise": redact(change, secrets)[:300]} for change in changes],
+        "example": said if not raised or said.startswith(raised) else f"{raised}: {said}",
     }
     text = render(
         "lessons/proposed_signature.yaml.j2",
         source=" ".join(source.split()),
         day=time.strftime("%Y-%m-%d"),
+        solved=bool(changes),
         item=_dump(item),
     )
     parse(text, file)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, text)
     return file
+
+
+def _plain(cause: str) -> str:
+    """Without what would stand for a capture."""
+    return cause.translate(str.maketrans("{}[]", "()()"))
 
 
 def generalised(said: str) -> str:

@@ -25,7 +25,7 @@ from monitors.metrics import PATTERN_TOKEN, literal_of
 
 Breadth = Literal["specific", "message", "general", "kind_of_message", "last_resort"]
 SHORTEST_WORD = 4
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as reading with ruamel.yaml
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as reading with ruamel.yaml
 _IGNORES_CASE = re.compile(r"^\(\?[a-z]*i[a-z]*\)")
 
 
@@ -89,7 +89,7 @@ class Signature(BaseModel):
     itself, is what other processes say when one has died (cascade), or only shows that something is wrong
     (symptom). `breadth`: how much it takes in. `remedies`: in the order in which they are tried, each a name
     of `repair/remedies` or advice in words. `wait_s`: before a restart that needs no change. `words`: how a
-    reader finds the lines that it is about.
+    reader finds the lines that it is about. `example`: lines of a log in which it is the cause.
     """
 
     model_config = _STRICT
@@ -107,19 +107,20 @@ class Signature(BaseModel):
     remedies: tuple[Annotated[str, BeforeValidator(_remedy)], ...] = ()
     links: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    example: str = ""
 
 
 @cache
 def families() -> Mapping[str, str]:
     """The families of failures with what belongs to each."""
     text = own_text(Path(__file__).with_name("families.yaml"))
-    return yaml.load(text, Loader=_LOADER)
+    return yaml.load(text, Loader=LOADER)
 
 
 def parse(text: str, where: str | Path) -> list[Signature]:
     """The signatures in a YAML text, its patterns unproven (see `prove`). Raises SignatureError."""
     try:
-        items = yaml.load(text, Loader=_LOADER)
+        items = yaml.load(text, Loader=LOADER)
     except yaml.YAMLError as error:
         raise SignatureError(f"{where}: not YAML that can be read: {error}") from error
     if not isinstance(items, list):

@@ -187,6 +187,30 @@ async def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path, every: int)
         assert not answers
 
 
+async def test_a_cause_named_at_the_first_look_is_repaired_by_the_program_without_another_call(
+    tmp_path: Path,
+) -> None:
+    open_cause = {**BUG, "diagnosis": {**BUG["diagnosis"], "family": "unknown"}}
+    naming: Answer = [
+        ("name_cause", {"family": "rate_limit", "cause": "Too many.", "lines": [1]}),
+        ("read_pane", {}),
+    ]
+    for folder, repair, calls in (("waits", failed(None, True), 2), ("none", BUG, 3)):
+        world = World([open_cause, done()])
+        world.named = {**repair["diagnosis"], "family": "rate_limit", "by": "fake", "is_general": True}
+        world.named["cause"] = "By fake: Too many."
+        experiment = new_experiment(tmp_path / folder, world, RunOptions("llm"))
+        verdict, executor, model = await carry(experiment, world, [naming, END, END])
+        assert (verdict.outcome is Outcome.SUCCEEDED) == (folder == "waits")
+        assert ("By fake: Too many." in verdict.reason) == (folder == "none")
+        first = model.requests[0]
+        assert "rate_limit: " in first.turns[0].text and "name_cause" in [tool.name for tool in first.tools]
+        assert executor.experiment.state.llm.calls == calls
+        again = await asyncio.to_thread(lambda folder=folder: list(replay(tmp_path / folder)))
+        repairing = again[: [each.action for each in again].index("collect")]
+        assert not any("decided" in why or "recorded" in why for each in repairing for why in each.differs)
+
+
 async def test_a_model_that_gives_up_ends_the_run_as_failed(tmp_path: Path) -> None:
     note: Answer = ("note", {"text": "the data has no column `answer`"})
     verdict, _, model = await run(tmp_path, [BUG], [note, END, END])

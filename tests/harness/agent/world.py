@@ -29,6 +29,7 @@ class World:
         self.preflight_ok = preflight_ok
         self.launches: set[str] = set()  # as with launch.sh, launching an attempt again has no effect
         self.seals = 0
+        self.named: dict[str, Any] = {}  # what comes of a cause that a model names
 
     def clock(self) -> float:
         return self.now
@@ -102,6 +103,9 @@ class FakeExecutor:
 
     def diagnose(self, action: Any) -> dict[str, Any]:
         return {"diagnosis": self.world.ends[len(self.experiment.state.attempts) - 1]["diagnosis"]}
+
+    def name_cause(self, action: Any) -> dict[str, Any]:
+        return {"diagnosis": self.world.named}
 
     def collect(self, action: Any) -> dict[str, Any]:
         judged = verdict(self.experiment.state, self.world.now)

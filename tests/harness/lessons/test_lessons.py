@@ -198,3 +198,13 @@ class TestProposals:
     def test_a_person_can_reject_one(self) -> None:
         proposals.reject(proposed().stem)
         assert not proposals.proposed()
+
+    def test_a_cause_that_a_model_named_is_proposed_with_its_family_as_the_models(self) -> None:
+        named = replace(
+            BUG, family="rate_limit", cause="By openai:m: {3} callers.", by="openai:m", failure="x"
+        )
+        learn(cured(named, repaired("halve")), 9.0)
+        (file,) = proposals.proposed()
+        proposals.accept(file.stem, None, None)
+        (signature,) = [each for each in load().signatures if each.id == file.stem]
+        assert (signature.family, signature.cause) == ("rate_limit", "By openai:m: (3) callers.")
