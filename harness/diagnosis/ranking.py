@@ -26,7 +26,7 @@ AT_MOST: Mapping[Breadth, float] = {
     "message": 0.55,
     "general": 0.55,
     "kind_of_message": 0.35,
-    "last_resort": 0.3,
+    "last_resort": 0.4,
 }
 """How sure what only knows the kind of a failure can make: it nominates a cause and changes nothing. Such
 answers were right less often on logs that nobody had seen than the points of their circumstances say."""
@@ -41,8 +41,9 @@ RECURS = -4.0
 LATER_IN_CHAIN = -0.5
 WENT_ON = -0.5
 GOT_OVER = -4.0
-"""A process that reports a step itself has got over what it printed before, and so has a training that says
-at its end that it is done."""
+"""A process that reports a step itself has got over what it printed before."""
+CAME_TO_ITS_END = -6.0
+"""So has, whatever it was, a training that says at its end that it is done, and a command that succeeded."""
 FATAL_ALARM = 3.0
 WORTHLESS_ALARM = 2.5
 ALARM = 1.0
@@ -200,11 +201,11 @@ def _what_followed(fault: Fault, log: Log, family: str, succeeded: bool) -> floa
             return RECURS
     done = _done_at(log)
     if succeeded and (after or done > fault.last or not (fault.uncaught or fault.level == "fatal")):
-        return GOT_OVER
+        return CAME_TO_ITS_END
     if not before or not after or max(seen.row.at for seen in after) <= max(before):
         return 0.0
     itself = bool(fault.source) and any(said(seen.line.text).source == fault.source for seen in after)
-    return GOT_OVER if itself or done else WENT_ON
+    return CAME_TO_ITS_END if done else GOT_OVER if itself else WENT_ON
 
 
 def says_done(log: Log) -> bool:
