@@ -179,8 +179,9 @@ class Cause:
 @dataclass(frozen=True)
 class Diagnosis(Cause):
     """Why a training ended, or (found before a launch) would end. `confidence`: the share of diagnoses like
-    this one that were right (0 to 1). `only_nominated`: known by its kind alone. `repairs`: what the remedies come to in this run, in the order in which
-    they are to be tried. `what_to_do`: the same for a person, with what a run may not do by itself."""
+    this one that were right (0 to 1). `only_nominated`: known by its kind alone. `repairs`: what the remedies
+    come to in this run, in the order in which they are to be tried. `what_to_do`: the same for a person, with
+    what a run may not do by itself."""
 
     evidence: tuple[Evidence, ...] = ()
     last_lines: tuple[Evidence, ...] = ()

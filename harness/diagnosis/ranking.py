@@ -60,7 +60,8 @@ EXPLAINS = {"gpu_hardware": 1.0}
 LAST_WORDS = 5
 _DONE = re.compile(
     r"(?:\b(?:training|run|job|experiment|fine-?tuning)\b[^\n]{0,40}\b(?:finished|completed?|done|succeeded)\b"
-    r"|\b(?:finished|completed) (?:the )?(?:training|run|job)\b)(?![^\n]{0,40}\b(?:code|status|fail\w*|errors?)\b)"
+    r"|\b(?:finished|completed) (?:the )?(?:training|run|job)\b)"
+    r"(?![^\n]{0,40}\b(?:code|status|fail\w*|errors?)\b)"
     r"|'train_runtime': |`Trainer\.fit` stopped: `max_|\bsaved (?:the )?final (?:model|checkpoint)\b",
     re.IGNORECASE,
 )

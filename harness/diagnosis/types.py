@@ -80,7 +80,6 @@ class Fault:
         """The frames with their code, one per line, outermost first."""
         return "\n".join(part for frame in self.frames for part in (frame.text.strip(), frame.code) if part)
 
-
     @cached_property
     def own_frame(self) -> Frame | None:
         """The innermost frame in the author's own code; None where there is none."""

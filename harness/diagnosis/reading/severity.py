@@ -55,7 +55,7 @@ _QUOTED = re.compile(
     r"^\[(?:\w+[ _-])?(?:sandbox|tool|prompt|response|std(?:err|out)|output|generated|completion|answer)"
     r"(?:[ _-]\w+)?\]"
     r"|^(?:prompt|completion|generation|question|instruction|sample|ground.?truth)s?(?: #?\d+)?: "
-    r'|^\{(?:.{0,60}, )?"(?:prompts?|messages|response|completion|question|instruction|text|content)": ?["\[]',
+    r'|^\{(?:.{0,60}, )?"(?:prompts?|messages|response|completion|question|instruction|text)": ?["\[]',
     re.IGNORECASE,
 )
 _ATTEMPT = re.compile(r"\b(?:attempt|retry|try)\s*#?\(?(\d+)\s*(?:/|of|out of)\s*(\d+)", re.IGNORECASE)
