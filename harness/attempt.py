@@ -18,6 +18,7 @@ Scalar = str | int | float | bool | None
 Role = Literal["root", "cascade", "symptom"]
 RemedyKind = Literal["config", "environment", "limit", "wait", "resume", "install", "free", "advice"]
 UNKNOWN = "unknown"
+NOTHING_FAILED = "nothing_failed"
 KILLED = "killed"
 """The signature of a SIGKILL that nothing explains."""
 SURE_ENOUGH = 0.5
@@ -178,30 +179,31 @@ class Cause:
 @dataclass(frozen=True)
 class Diagnosis(Cause):
     """Why a training ended, or (found before a launch) would end. `confidence`: the share of diagnoses like
-    this one that were right (0 to 1). `repairs`: what the remedies come to in this run, in the order in which
-    they are to be tried. `what_to_do`: the same for a person, with what a run may not do by itself.
-    `is_general`: no more than the kind of the failure is known. `by`: the language model that named family
-    and cause, "" for none; `failure`: then what makes another one the same failure, whatever it is called."""
+    this one that were right (0 to 1). `only_nominated`: known by its kind alone. `repairs`: what the remedies
+    come to in this run, in the order in which they are to be tried. `what_to_do`: the same for a person, with
+    what a run may not do by itself. `by`: the language model that named family and cause, "" for none;
+    `failure`: then what makes another one the same failure, whatever it is called."""
 
     evidence: tuple[Evidence, ...] = ()
     last_lines: tuple[Evidence, ...] = ()
     confidence: float = 0.0
+    only_nominated: bool = False
     also: tuple[OtherFinding, ...] = ()
     repairs: tuple[Remedy, ...] = ()
     what_to_do: tuple[Remedy, ...] = ()
-    is_general: bool = False
     by: str = ""
     failure: str = ""
 
     @property
     def is_open(self) -> bool:
         """True if the program knows no cause, or only its kind: a language model may name it."""
-        return self.family == UNKNOWN or self.is_general
+        return self.family == UNKNOWN or self.only_nominated or bool(self.by)
 
     @property
     def is_sure(self) -> bool:
-        """True if it is sure enough for something to be changed."""
-        return self.confidence >= SURE_ENOUGH
+        """True if it is sure enough for something to be changed; never so where the cause is only known by
+        its kind, however likely that is."""
+        return not self.only_nominated and self.confidence >= SURE_ENOUGH
 
 
 _VARYING = re.compile(

@@ -89,7 +89,7 @@ def named(found: Diagnosis, answer: NameCause, model: str, shown: Sequence[Evide
         also=(*_guess(found), *found.also),
         repairs=(),
         what_to_do=(),
-        is_general=True,
+        only_nominated=False,
         by=model,
         failure=failure_of(found),
     )

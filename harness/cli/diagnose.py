@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness import index
+from harness.attempt import NOTHING_FAILED, UNKNOWN
 from harness.cli import cause
 from harness.cli.console import AsJson, console, fail, piped_log, print_json
 from harness.outcome import Outcome
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
 _ON_PURPOSE = (Outcome.STOPPED_EARLY, Outcome.CANCELLED)
-NO_FAILURE = "none"
-"""The family of what did not fail."""
 OTHER_FILES = ("metrics.jsonl", "resources.jsonl")
 SAMPLE_BYTES, MOST_CONTROLS = 64 << 10, 0.03
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\r\b\f\a\x1b"))
@@ -89,7 +88,7 @@ def diagnose(
         _print(found)
     if propose:
         _propose(found, log)
-    raise typer.Exit(0 if found.family != "unknown" else 1)
+    raise typer.Exit(0 if found.family != UNKNOWN else 1)
 
 
 def as_json(found: "Diagnosis") -> dict[str, Any]:
@@ -105,6 +104,7 @@ def as_json(found: "Diagnosis") -> dict[str, Any]:
         ],
         "transient": found.transient,
         "confidence": found.confidence,
+        "only_nominated": found.only_nominated,
         "remedies": [
             {"kind": each.kind, "change": each.change, "why": each.why}
             | ({"by_hand": each.by_hand} if each.by_hand else {})
@@ -139,15 +139,14 @@ def _diagnosis(
     if log == Path("-"):
         with piped_log() as piped:
             found = _of_log(piped, status, "standard input")
-        return advice.of_log(named(_judged(found, status)), _text(config))
+        return advice.of_log(named(found), _text(config))
     if log is not None and log.exists() and not log.is_dir():
-        return advice.of_log(named(_judged(_of_log(log, status, str(log)), status)), _text(config))
+        return advice.of_log(named(_of_log(log, status, str(log))), _text(config))
     if log is not None and (log / "pane.log").exists():
         files = AttemptFiles(log)
         ended = _end_of(files)
         own = files.config if files.config.is_file() else None
-        found = _judged(diagnose(files, ended), ended.status if ended else None)
-        return advice.of_log(named(found), _text(config or own))
+        return advice.of_log(named(diagnose(files, ended)), _text(config or own))
     return _of_run(log, config, named)
 
 
@@ -170,7 +169,7 @@ def _of_run(word: Path | None, config: Path | None, named: "Callable[[Diagnosis]
     if attempt.ended.complete or on_purpose:
         how = state.verdict.outcome.value.replace("_", " ") if state.verdict else "succeeded"
         told = state.verdict.reason if state.verdict else f"attempt {attempt.number} ran to its end"
-        return Diagnosis(NO_FAILURE, None, f"{state.name} {how}: {told}.", confidence=1.0)
+        return Diagnosis(NOTHING_FAILED, None, f"{state.name} {how}: {told}.", confidence=1.0)
     files = AttemptFiles(folder / "attempts" / f"{attempt.number:02d}")
     found = diagnose(files, attempt.ended, attempt.stop_reason, attempt.stop_detail)
     before = attempt.diagnosis
@@ -186,14 +185,6 @@ def _end_of(files: "AttemptFiles") -> "AttemptEnd | None":
 
     record = files.exit()
     return None if record is None else AttemptEnd(**{name: getattr(record, name) for name in _OF_THE_END})
-
-
-def _judged(found: "Diagnosis", status: int | None) -> "Diagnosis":
-    """A command that returned 0, and whose log tells of no failure, has not failed."""
-    if found.family != "unknown" or status != 0:
-        return found
-    said = "The command ended with status 0, and its log tells of no failure."
-    return replace(found, family=NO_FAILURE, cause=said, evidence=())
 
 
 def _text(config: Path | None) -> str | None:
@@ -237,12 +228,19 @@ def _print(found: "Diagnosis") -> None:
         if content:
             out.print(Text(f"\n{title}", style="bold"))
 
-    if found.family == NO_FAILURE:
+    def others(title: str) -> None:
+        section(title, shown["also"])
+        for other in shown["also"]:
+            out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))
+
+    if found.family == NOTHING_FAILED:
         out.print(Text(shown["cause"]))
+        others("Got over")
         return
-    is_known = found.family != "unknown"
+    is_known = found.family != UNKNOWN
     signature = f" ({found.signature})" if found.signature else ""
-    sure = f", by {found.by}" if found.by else f", {found.confidence:.0%} sure" if is_known else ""
+    sure = f"probably ({found.confidence:.0%})" if found.only_nominated else f"{found.confidence:.0%} sure"
+    sure = f", by {found.by}" if found.by else f", {sure}" if is_known else ""
     out.print(Text(f"{found.family}{signature}{sure}", style="bold"))
     out.print(Text(shown["cause"]))
     if found.transient:
@@ -256,6 +254,4 @@ def _print(found: "Diagnosis") -> None:
         out.print(Text(f"{number}. {each.sentence}"))
         if each.why:
             out.print(Text(f"   {each.why}", style="dim"))
-    section("Also in the log", shown["also"])
-    for other in shown["also"]:
-        out.print(Text(f"line {other['line']}: {other['cause']} [{other['family']}]"))
+    others("Also in the log")

@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.diagnosis.ranking import INCIDENT_LINES, Candidate
-from harness.diagnosis.types import Evidence, Fault, Frame, Log
+from harness.diagnosis.types import Evidence, Fault, Log
 from monitors.logs import Line
 
 LONGEST = 1000
 MOST_LINES = 14
 MOST_OTHERS = 3
 MOST_USEFUL = 30
-_LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3", "<frozen")
 
 
 def of_candidate(log: Log, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Evidence, ...]:
@@ -47,15 +46,9 @@ def useful(log: Log, best: Candidate | None) -> tuple[Evidence, ...]:
     return _cite(log, list(dict.fromkeys(numbers))[:MOST_USEFUL])
 
 
-def own_frame(fault: Fault) -> Frame | None:
-    """The innermost frame in the author's own code; None where there is none."""
-    own = (frame for frame in reversed(fault.frames) if not frame.path.startswith("<"))
-    return next((frame for frame in own if not any(part in frame.path for part in _LIBRARIES)), None)
-
-
 def said_and_place(fault: Fault) -> dict[str, str]:
     """What an exception says, and the place in the author's own code (with its line) that it came from."""
-    frame = own_frame(fault)
+    frame = fault.own_frame
     found = {"message": fault.message[:LONGEST]}
     return (
         found if frame is None else found | {"place": frame.place, "own_line": frame.code.strip()[:LONGEST]}
@@ -66,7 +59,7 @@ def _origin(fault: Fault | None) -> list[int]:
     """The line of the innermost frame in the author's own code; where there is none, of the innermost."""
     if fault is None or not fault.frames:
         return []
-    return [(own_frame(fault) or fault.frames[-1]).line]
+    return [(fault.own_frame or fault.frames[-1]).line]
 
 
 def _cite(log: Log, numbers: Iterable[int]) -> tuple[Evidence, ...]:

@@ -16,7 +16,16 @@ from harness.diagnosis.ranking import OF_UNKNOWN, Candidate
 from harness.diagnosis.reading import read
 from harness.diagnosis.reading.rows import MOST_NOT_FINITE, MOST_ROWS
 from harness.diagnosis.signatures import SignatureCatalogue, load
-from harness.diagnosis.types import UNKNOWN, Cause, Diagnosis, Evidence, Log, OtherFinding, SeenRow
+from harness.diagnosis.types import (
+    NOTHING_FAILED,
+    UNKNOWN,
+    Cause,
+    Diagnosis,
+    Evidence,
+    Log,
+    OtherFinding,
+    SeenRow,
+)
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, assess
 from monitors.logs import Line
@@ -64,16 +73,18 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     if end.is_final:
         return _of_end(log, end, alarms)
     known = matching.matches(log, catalogue)
-    candidates = ranking.rank(log, [*known, *library_messages.matches(log, known)], alarms)
+    found = [*known, *library_messages.matches(log, known)]
+    candidates = ranking.rank(log, found, alarms, succeeded=end.succeeded is True)
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
         evidence = citing.of_candidate(log, best, candidates)
         best = replace(best, captures={**_root_of(best), **best.captures})
-        found = _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
-        return replace(found, is_general=best.breadth != "specific")
+        return _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
     if end.family != UNKNOWN:
         return _diagnosis(log, end, LIKELY_END, candidates)
-    text, captures = end.cause or "Nothing in the log tells of a failure.", {}
+    if _nothing_failed(log, end, best):
+        return _diagnosis(log, _well_ended(end, candidates), SURE_OF_END, candidates)
+    text, captures = end.cause or _without_a_cause(log), {}
     raised = best if best is not None and best.fault is not None and best.fault.type else None
     if raised is not None and raised.fault is not None:  # an exception that no signature knows
         text, captures = raised.cause, _root_of(raised)
@@ -87,6 +98,25 @@ def _root_of(found: Candidate) -> dict[str, str]:
         return {}
     words = {"type": found.fault.type, "said": found.fault.said[0]}
     return words | citing.said_and_place(found.fault)
+
+
+def _nothing_failed(log: Log, end: End, best: Candidate | None) -> bool:
+    """True if the command succeeded, or the training says that it came to its end and nothing says more."""
+    is_open = best is not None and best.strength >= 0
+    return not is_open and (end.succeeded or (end.succeeded is None and ranking.says_done(log)))
+
+
+def _well_ended(end: End, candidates: Sequence[Candidate]) -> Cause:
+    how = end.cause or "The training says at its end that it is done"
+    got_over = ", and what its log reports it got over" if candidates else ", and its log tells of no failure"
+    return Cause(NOTHING_FAILED, None, f"{how}{got_over}.")
+
+
+def _without_a_cause(log: Log) -> str:
+    """What a log says in which no cause was found, where nothing is known of the end."""
+    if any(fault.level in ("error", "fatal") and not fault.handled for fault in log.faults):
+        return "The log reports errors, but none that is known to end a training."
+    return "Nothing in the log tells of a failure."
 
 
 def _of_end(log: Log, end: End, alarms: Iterable[Alarm]) -> Diagnosis:
@@ -118,9 +148,19 @@ def _diagnosis(
     evidence: tuple[Evidence, ...] = (),
 ) -> Diagnosis:
     same = {each.name: getattr(cause, each.name) for each in fields(Cause)}
+    only_nominated = isinstance(cause, Candidate) and cause.only_nominated
+    if only_nominated:
+        same["cause"] = f"Probably: {cause.cause}"
     last = (Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
     also = _also(candidates, cause)
-    return Diagnosis(**same, evidence=evidence, last_lines=tuple(last), confidence=confidence, also=also)
+    return Diagnosis(
+        **same,
+        evidence=evidence,
+        last_lines=tuple(last),
+        confidence=confidence,
+        only_nominated=only_nominated,
+        also=also,
+    )
 
 
 def _also(candidates: Iterable[Candidate], cause: Cause) -> tuple[OtherFinding, ...]:

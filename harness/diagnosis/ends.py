@@ -19,9 +19,10 @@ _FROM_SHELL = 128
 @dataclass(frozen=True)
 class End(Cause):
     """What an end means. `is_final`: nothing in the log could say more; otherwise a cause found there goes
-    before."""
+    before. `succeeded`: whether the command did, None where its end is not known."""
 
     is_final: bool = False
+    succeeded: bool | None = False
 
 
 KILLED_WITHOUT_MEMORY = End(
@@ -61,7 +62,7 @@ _STATUSES: Mapping[int, End] = {
 def read(ended: AttemptEnd | None, stop_reason: str | None = None, stop_detail: str = "") -> End:
     """What the end (None: nothing is known of it) and our own stop say."""
     if ended is None:
-        return End(UNKNOWN, None, "")
+        return End(UNKNOWN, None, "", succeeded=None)
     if stop_reason is not None:
         return _stopped(ended, stop_reason, stop_detail)
     if ended.reason == "lost":
@@ -110,6 +111,8 @@ def _of_signal(number: int | None, status: int | None) -> End:
         return replace(end, cause=end.cause.format(signal.Signals(number).name))
     if number is not None:
         return End(UNKNOWN, None, f"It was killed by signal {number}.")
+    if status == 0:
+        return End(UNKNOWN, None, "The command ended with status 0", succeeded=True)
     text = f"The training ended with status {status} and printed no traceback."
     return _STATUSES.get(-1 if status is None else status, End(UNKNOWN, None, text))
 

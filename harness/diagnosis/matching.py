@@ -16,6 +16,9 @@ from harness.wording import filled
 
 MOST_LINES = 8
 LONGEST_LINE = 2000
+LONGEST_CODE = 160
+GIVEN = frozenset({"place", "code"})
+"""What a cause may name without a capture of its patterns."""
 _Found = dict[str, re.Match[str]]
 """What each condition of a clause found."""
 
@@ -71,9 +74,18 @@ def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], signatures: Iterable[S
         for found in held:
             if not any(_holds(unless, texts, all_texts) for unless in signature.unless):
                 groups = [item for hit in found.values() for item in hit.groupdict().items()]
-                captures = {name: text for name, text in groups if text is not None}
+                captures = _of_own_code(texts.fault)
+                captures |= {name: text for name, text in groups if text is not None}
                 yield Match(signature, texts.fault, captures, _evidence(found, texts.fault))
                 break
+
+
+def _of_own_code(fault: Fault) -> dict[str, str]:
+    """Where in the author's own code it came from, and the line that stands there (`GIVEN`)."""
+    frame = fault.own_frame
+    if frame is None:
+        return {}
+    return {"place": frame.place} | ({"code": frame.code[:LONGEST_CODE]} if frame.code else {})
 
 
 def _holds(clause: Clause, texts: _Texts, all_texts: Sequence[_Texts]) -> _Found | None:

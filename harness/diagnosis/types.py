@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from harness.attempt import UNKNOWN, Cause, Diagnosis, Evidence, OtherFinding, Role
+from harness.attempt import NOTHING_FAILED, UNKNOWN, Cause, Diagnosis, Evidence, OtherFinding, Role
 from monitors.log_prefixes import Level as Level
 from monitors.logs import Line
 from monitors.metrics import Row
 
-__all__ = ["UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
+__all__ = ["NOTHING_FAILED", "UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
+_LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3", "<frozen")
 _LINE_NUMBER = re.compile(r"\bline (\d+)")
 
 
@@ -78,6 +79,12 @@ class Fault:
     def trace(self) -> str:
         """The frames with their code, one per line, outermost first."""
         return "\n".join(part for frame in self.frames for part in (frame.text.strip(), frame.code) if part)
+
+    @cached_property
+    def own_frame(self) -> Frame | None:
+        """The innermost frame in the author's own code; None where there is none."""
+        own = (frame for frame in reversed(self.frames) if not frame.path.startswith("<"))
+        return next((frame for frame in own if not any(part in frame.path for part in _LIBRARIES)), None)
 
 
 @dataclass(frozen=True)

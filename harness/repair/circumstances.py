@@ -183,5 +183,6 @@ _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {
     "permission": _hidden_path,
     "numerics_nan": _learning_rate,
     "config_error": _nearest_key,
+    "code_error": _nearest_key,
     UNKNOWN: _nearest_key,
 }

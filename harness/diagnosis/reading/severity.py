@@ -53,7 +53,9 @@ _OVER = re.compile(
 )
 _QUOTED = re.compile(
     r"^\[(?:\w+[ _-])?(?:sandbox|tool|prompt|response|std(?:err|out)|output|generated|completion|answer)"
-    r"(?:[ _-]\w+)?\]",
+    r"(?:[ _-]\w+)?\]"
+    r"|^(?:prompt|completion|generation|question|instruction|sample|ground.?truth)s?(?: #?\d+)?: "
+    r'|^\{(?:.{0,60}, )?"(?:prompts?|messages|response|completion|question|instruction|text)": ?["\[]',
     re.IGNORECASE,
 )
 _ATTEMPT = re.compile(r"\b(?:attempt|retry|try)\s*#?\(?(\d+)\s*(?:/|of|out of)\s*(\d+)", re.IGNORECASE)
@@ -71,7 +73,7 @@ STACK_LINE = re.compile(
 
 
 def is_quoted(text: str) -> bool:
-    """True if a line shows what a program in a sandbox, a tool or a model has said."""
+    """True if a line shows what a program in a sandbox, a tool or a model has said, or a row of a dataset."""
     return _QUOTED.match(text) is not None
 
 

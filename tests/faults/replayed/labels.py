@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.diagnosis.types import UNKNOWN, Diagnosis, Evidence
+from harness.diagnosis.types import NOTHING_FAILED, UNKNOWN, Diagnosis, Evidence
 
 CONFIDENT = 0.5
 SHARED = 0.5
@@ -95,7 +95,7 @@ def judge(label: Label, found: Diagnosis, content: bytes) -> Verdict:
         found.family,
         found.signature,
         found.confidence,
-        found.family == label.family,
+        found.family == label.family or (label.healthy and found.family == NOTHING_FAILED),
         root,
         sum(not stands(item, lines) for item in found.evidence),
         found.cause,

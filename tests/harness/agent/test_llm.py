@@ -197,7 +197,7 @@ async def test_a_cause_named_at_the_first_look_is_repaired_by_the_program_withou
     ]
     for folder, repair, calls in (("waits", failed(None, True), 2), ("none", BUG, 3)):
         world = World([open_cause, done()])
-        world.named = {**repair["diagnosis"], "family": "rate_limit", "by": "fake", "is_general": True}
+        world.named = {**repair["diagnosis"], "family": "rate_limit", "by": "fake"}
         world.named["cause"] = "By fake: Too many."
         experiment = new_experiment(tmp_path / folder, world, RunOptions("llm"))
         verdict, executor, model = await carry(experiment, world, [naming, END, END])

@@ -70,7 +70,7 @@ UNASKED = RunOptions("llm", answer_within_s=0.0)
 def test_a_question_is_sent_the_tools_that_it_can_use_in_this_run(
     plan: dict[str, Any], options: RunOptions, missing: str
 ) -> None:
-    known = replace(FAILED, diagnosis=replace(BUG, is_general="name_cause" not in missing))
+    known = replace(FAILED, diagnosis=replace(BUG, only_nominated="name_cause" not in missing))
     state = state_with(plan={"yaml_path": None, **plan}, options=options, attempts=(known,))
     sent = {tool.kind for tool in tools("failure", state)}
     assert {tool.kind for tool in TOOLS["failure"]} - sent == {*missing.split()}

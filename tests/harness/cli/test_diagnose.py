@@ -117,7 +117,7 @@ def test_d22_what_succeeded_is_said_to_have_succeeded(log: Path, tmp_path: Path)
     experiment.close()
     status, out, _ = diagnose(folder)
     assert status == 0 and out == "sort digits succeeded: attempt 1 ran to its end.\n"
-    assert json.loads(diagnose(folder, "--json")[1])["family"] == "none"
+    assert json.loads(diagnose(folder, "--json")[1])["family"] == "nothing_failed"
 
 
 def test_secrets_are_masked(log: Path) -> None:

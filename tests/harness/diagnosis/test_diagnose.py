@@ -1,7 +1,10 @@
 """From the end of an attempt to its cause: exit record and log together."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from harness.codec import decode, encode
 from harness.diagnosis import Diagnosis, diagnose, diagnose_log
@@ -70,3 +73,51 @@ def test_nan_in_rows_that_name_an_epoch_only_is_the_cause(tmp_path: Path) -> Non
     found = diagnose_log(log, 0)
     assert (found.family, found.signature) == ("numerics_nan", "nan")
     assert "loss is NaN (line 3)" in found.cause
+
+
+LATER = "step:{} - loss:0.4\n"
+DIED = "(WorkerDict pid=7) ERROR: The actor died unexpectedly before finishing this task.\n"
+CRASH = TRACEBACK.format(exception="RuntimeError: CUDA error: an illegal memory access was encountered")
+DONE = "Training finished after 9 steps\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "family"),
+    [
+        (LATER.format(1) + DIED + LATER.format(2), 0, "nothing_failed"),
+        (CRASH + "restarting the workers\n" + LATER.format(2), 0, "nothing_failed"),
+        (LATER.format(1) + CRASH + LATER.format(2) + DONE, None, "nothing_failed"),
+        (LATER.format(1) + "ERROR: could not upload the metrics\n", 0, "nothing_failed"),
+        (LATER.format(1) + DONE, None, "nothing_failed"),
+        (LATER.format(1), None, "unknown"),
+        (LATER.format(1) + CRASH, 0, "cuda_runtime"),  # a pipe to `tee` returns 0 as well
+        (LATER.format(1) + DONE, 1, "unknown"),
+        (LATER.format(1) + "job finished with code 3\n", None, "unknown"),
+        (
+            'prompt: RuntimeError: CUDA error: an illegal memory access\n{"prompt": "Segmentation fault"}\n',
+            0,
+            "nothing_failed",
+        ),
+    ],
+)
+def test_nothing_failed_where_the_end_or_the_log_says_so_and_nothing_more_followed(
+    log: str, status: int | None, family: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "train.log"
+    file.write_text(log)
+    found = diagnose_log(file, status)
+    assert found.family == family, found
+    assert ("Nothing in the log tells" in found.cause) == (family == "unknown" and status is None)
+
+
+def test_errors_that_nobody_knows_are_not_called_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(LATER.format(1) + "ERROR: frobnication went awry\n")
+    assert "reports errors" in diagnose_log(log).cause
+
+
+def test_what_is_known_by_its_kind_only_is_called_probable_and_never_sure(tmp_path: Path) -> None:
+    found = of(tmp_path, TRACEBACK.format(exception="TypeError: 'NoneType' object is not subscriptable"))
+    assert (found.family, found.only_nominated, found.is_sure) == ("code_error", True, False)
+    assert found.cause.startswith("Probably: ") and "train.py, line 9" in found.cause
+    assert not replace(found, confidence=1.0).is_sure

@@ -14,6 +14,7 @@ from harness.diagnosis import diagnose_log
 from harness.diagnosis.matching import LONGEST_LINE
 from harness.diagnosis.signatures import SignatureError, families, load, load_usable
 from harness.diagnosis.signatures.schema import Pattern, parse, prove
+from harness.diagnosis.types import NOTHING_FAILED, UNKNOWN
 
 GOOD = """
 - id: disk_is_full
@@ -61,10 +62,10 @@ def test_a_users_signature_takes_the_place_of_a_shipped_one(tmp_path: Path) -> N
     assert book.signatures[0].id == shipped.id
 
 
-def test_every_family_but_unknown_has_a_signature_and_every_pattern_can_be_compiled() -> None:
+def test_every_family_of_failures_has_a_signature_and_every_pattern_can_be_compiled() -> None:
     prove(load([]).signatures, "shipped")
     covered = {signature.family for signature in load([]).signatures}
-    assert set(families()) - covered == {"unknown", "code_error"}  # the bank of messages names the latter
+    assert set(families()) - covered == {UNKNOWN, NOTHING_FAILED}
 
 
 OURS = "- {id: ours, family: auth, name: a, cause: b, when: [{message: 'our own words'}]}\n"

@@ -110,9 +110,11 @@ class TestRepairs:
         for action in (edit(enforce_eager=True), variable.model_copy(update={"name": "VLLM_PORT"})):
             assert guard.check(action, now) is None
 
-    @pytest.mark.parametrize("confidence", [0.4, float("nan")])
-    def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, confidence: float) -> None:
-        doubtful = replace(FAILED, diagnosis=replace(DIAGNOSIS, confidence=confidence))
+    @pytest.mark.parametrize(
+        "doubt", [{"confidence": 0.4}, {"confidence": float("nan")}, {"only_nominated": True}]
+    )
+    def test_a_built_in_repair_needs_a_diagnosis_that_is_sure(self, doubt: dict[str, Any]) -> None:
+        doubtful = replace(FAILED, diagnosis=replace(DIAGNOSIS, **doubt))
         variable = SetEnvironment(name="NCCL_P2P_DISABLE", value="1", why="w")
         for own in (self.MEMORY, variable):
             action = own.model_copy(update={"remedy": "lower"})
