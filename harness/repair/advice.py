@@ -52,7 +52,13 @@ _SLIP = 0.85
 
 def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
     """A log alone, with a config that may be its own."""
-    return replace(found, what_to_do=_masked(_what_to_do(Situation(found, config), None)))
+    from harness.repair.circumstances import nearest_key
+
+    now = Situation(found, config)
+    is_of_keys = found.family in ("config_error", UNKNOWN)
+    named = [remedy for _, remedy in nearest_key(now)] if is_of_keys else []
+    general = (each for each in _what_to_do(now, None) if not (named and each.kind == "advice"))
+    return replace(found, what_to_do=_masked((*named, *general)))
 
 
 def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis:

@@ -160,7 +160,7 @@ def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
         )
 
 
-def _nearest_key(now: Situation, plan: Blueprint) -> Seen:
+def nearest_key(now: Situation, plan: Blueprint | None = None) -> Seen:
     """The key of the config that is nearest to one that the program did not find."""
     missing = _MISSING_KEY.search(now.said)
     named = now.captured("key") or now.captured("wanted") or (missing and (missing[1] or missing[2])) or ""
@@ -182,6 +182,6 @@ _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {
     "dataset_error": _named_path,
     "permission": _hidden_path,
     "numerics_nan": _learning_rate,
-    "config_error": _nearest_key,
-    UNKNOWN: _nearest_key,
+    "config_error": nearest_key,
+    UNKNOWN: nearest_key,
 }
