@@ -19,7 +19,7 @@ CAUSE = (
     "{said} (raised by {library}, in {file}, `{function}`[, when `{condition}`][; {values}]"
     "[; argument: {argument}])"
 )
-ADVICE = "advise: Compare what the message asks for with the call at the line of your own code that is cited."
+ADVICE = "advise: Give [`{argument}`|{function}] what the message asks for {at}[; it was given {values}]."
 LONGEST_SAID = 300
 LONGEST_VALUE = 80
 MOST_VALUES = 6

@@ -7,7 +7,6 @@ and with what only the run shows in its cause (`circumstances`).
 
 import resource
 import shlex
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,12 +46,18 @@ _MODULES_OF_A_PERSON = (
 )
 _BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON}
 """Packages that decide what is computed, or must fit a driver: a run installs none of them by itself."""
-_SLIP = 0.85
+_SLIP = 0.8
 
 
 def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
     """A log alone, with a config that may be its own."""
-    return replace(found, what_to_do=_masked(_what_to_do(Situation(found, config), None)))
+    from harness.repair.circumstances import nearest_key
+
+    now = Situation(found, config)
+    is_of_keys = found.family in ("config_error", UNKNOWN)
+    named = [remedy for _, remedy in nearest_key(now)] if is_of_keys else []
+    general = (each for each in _what_to_do(now, None) if not (named and _is_general(each)))
+    return replace(found, what_to_do=_masked((*named, *general)))
 
 
 def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis:
@@ -81,9 +86,14 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
     seen = list(circumstances.of(now, plan))
     said = [sentence for sentence, _ in seen if sentence]
     ended = found.cause if not said or found.cause.endswith((".", "!", "?")) else f"{found.cause}."
-    general = [each for each in _what_to_do(now, plan) if not (said and each.kind == "advice")]
-    to_do = _masked((*_missing_secrets(state), *(remedy for _, remedy in seen), *general))
+    others = [each for each in _what_to_do(now, plan) if not (said and _is_general(each))]
+    to_do = _masked((*_missing_secrets(state), *(remedy for _, remedy in seen), *others))
     return replace(found, cause=" ".join([ended, *said]), what_to_do=to_do)
+
+
+def _is_general(remedy: Remedy) -> bool:
+    """True for advice without an exact edit or command."""
+    return remedy.kind == "advice" and not remedy.by_hand
 
 
 def _missing_secrets(state: "ExperimentState") -> Iterator[Remedy]:
@@ -189,7 +199,7 @@ def _not_missing(module: str, now: Situation, plan: "Blueprint | None") -> str:
         own = sorted([*plan.codebase_dir.glob(f"*/{module}.py"), *plan.codebase_dir.glob(f"*/{module}/")])
         if own:
             return f"{module} is {own[0]}: run `export PYTHONPATH={own[0].parent}` before the launch."
-    known = {*sys.stdlib_module_names, *known_modules(), *_BY_A_PERSON}
+    known = {*known_modules(), *_BY_A_PERSON}
     near = did_you_mean(module, known, "{}", _SLIP) if module not in known else ""
     return f"Write `import {near}` instead of `import {module}` {now.values['at']}." if near else ""
 

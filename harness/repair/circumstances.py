@@ -16,6 +16,7 @@ from harness.doctor.similar_paths import similar
 from harness.machine.disk import in_words
 from harness.machine.memory import memory_available, memory_limit
 from harness.machine.ports import holder
+from harness.repair.remedies import refused
 from harness.repair.remedies.choice import ADVISE
 from harness.repair.remedies.situation import Situation
 from harness.wording import did_you_mean
@@ -160,8 +161,11 @@ def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
         )
 
 
-def _nearest_key(now: Situation, plan: Blueprint) -> Seen:
-    """The key of the config that is nearest to one that the program did not find."""
+def nearest_key(now: Situation, plan: Blueprint | None = None) -> Seen:
+    """The key of the config that is nearest to one that the program did not find; not where a value is to be
+    corrected."""
+    if any(each.by_hand for each in refused.correction(now)):
+        return
     missing = _MISSING_KEY.search(now.said)
     named = now.captured("key") or now.captured("wanted") or (missing and (missing[1] or missing[2])) or ""
     name, known = named.rpartition(".")[2], [each for each in now.settings.values if each != named]
@@ -182,7 +186,7 @@ _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {
     "dataset_error": _named_path,
     "permission": _hidden_path,
     "numerics_nan": _learning_rate,
-    "config_error": _nearest_key,
-    "code_error": _nearest_key,
-    UNKNOWN: _nearest_key,
+    "config_error": nearest_key,
+    "code_error": nearest_key,
+    UNKNOWN: nearest_key,
 }

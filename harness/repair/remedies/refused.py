@@ -72,8 +72,7 @@ def correction(now: Situation) -> Iterator[Remedy]:
     elif choices:
         yield _advice(f"Set {where} (now {as_text(setting.value)}) to one of {', '.join(choices)}")
     else:
-        text = f"A person must choose another value for {where} (now {as_text(setting.value)})"
-        yield _advice(f"{text}; the message says what it takes")
+        yield _advice(f"A person must choose another value for {where} (now {as_text(setting.value)})")
 
 
 def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:

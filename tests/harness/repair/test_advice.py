@@ -218,3 +218,34 @@ def test_a_secret_that_the_attempt_was_launched_without_is_named_first(tmp_path:
         first = advice.of_run(unknown, run, "").what_to_do[0].sentence
         assert ("MY_TOKEN" in first) is said and "B_KEY" not in first
     assert first.endswith(f"run again: `harness run {tmp_path / 'trial.md'}`")
+
+
+def test_a_value_that_is_spelt_wrong_is_corrected_and_its_key_left_alone(tmp_path: Path) -> None:
+    config = "training:\n  lr_scheduler_type: cosin\n"
+    log = (
+        "Traceback (most recent call last):\n"
+        '  File "/exp/train.py", line 6, in <module>\n'
+        "    args = Args(**cfg)\n"
+        "ValueError: cosin is not a valid SchedulerType, please select one of ['linear', 'cosine']\n"
+    )
+    failed = from_log(tmp_path, log)
+    run = advice.of_run(failed, run_of(tmp_path, config=config), config)
+    assert "c.yaml: cosin → cosine: `training.lr_scheduler_type: cosine`" in told(run)
+    assert "`training.lr_scheduler_type: cosine`" in told(advice.of_log(failed, config))
+    assert "Use one name" not in told(run)
+
+
+@pytest.mark.parametrize("kind", ["folder", "slip", "there"])
+def test_not_installed_is_said_only_of_what_is_not(tmp_path: Path, kind: str) -> None:
+    name, says = {
+        "folder": ("rewards", f"`export PYTHONPATH={tmp_path}/src`"),
+        "slip": ("nunpy", "`import numpy` instead of `import nunpy`"),
+        "there": ("frob", f"frob is installed in {tmp_path}/venv"),
+    }[kind]
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "rewards.py").touch()
+    (tmp_path / "venv/lib/python3.11/site-packages/frob").mkdir(parents=True)
+    log = f"Traceback (most recent call last):\nModuleNotFoundError: No module named '{name}'\n"
+    explained = advice.of_run(from_log(tmp_path, log), run_of(tmp_path), "")
+    assert says in told(explained) and "pip install" not in told(explained)
+    assert "not installed" not in explained.cause
