@@ -26,14 +26,15 @@ WORD = re.compile(r"\w{3,}")
 
 @dataclass(frozen=True)
 class Label:
-    """What is known of a log. `roots`: texts of lines that tell the cause, any of which will do; none where
-    the label names no line."""
+    """What is known of a log. `others`: families that are right, too. `roots`: texts of lines that tell the
+    cause, any of which will do; none where the label names no line."""
 
     log: Path
     family: str
     roots: tuple[str, ...] = ()
     healthy: bool = False
     source: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def needs_root(self) -> bool:
@@ -80,7 +81,10 @@ def read_labels(folder: Path) -> list[Label]:
             raise ValueError(f'{index}:{number}: {log.name} has no `family`; add one, or "healthy": true')
         root = entry.get("root") or []
         roots = (root,) if isinstance(root, str) else tuple(root)
-        labels.append(Label(log, entry.get("family", UNKNOWN), roots, healthy, str(entry.get("source", ""))))
+        named = entry.get("family") or UNKNOWN
+        family, *others = [named] if isinstance(named, str) else named
+        source = str(entry.get("source", ""))
+        labels.append(Label(log, family, roots, healthy, source, tuple(others)))
     return labels
 
 
@@ -95,7 +99,7 @@ def judge(label: Label, found: Diagnosis, content: bytes) -> Verdict:
         found.family,
         found.signature,
         found.confidence,
-        found.family == label.family or (label.healthy and found.family == NOTHING_FAILED),
+        found.family in (label.family, *label.others) or (label.healthy and found.family == NOTHING_FAILED),
         root,
         sum(not stands(item, lines) for item in found.evidence),
         found.cause,
