@@ -36,7 +36,7 @@ def test_a_script_gets_one_json_object_and_a_person_whole_lines_that_grep_finds(
     status, out, _ = diagnose(log, "--json")
     told = json.loads(out)
     assert status == 0
-    fields = "family signature cause evidence transient confidence only_nominated remedies also".split()
+    fields = ["family", "signature", "cause", "evidence", "transient", "confidence", "only_nominated", "remedies", "also"]
     assert set(told) == set(fields)
     assert told["family"] == "gpu_oom" and "1.02 GiB" in told["cause"]
     assert {"line": 5, "text": OOM} in told["evidence"]
