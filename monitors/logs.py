@@ -114,6 +114,8 @@ def _last_text(body: bytes) -> str:
 
 def is_progress_bar(text: str) -> bool:
     """Say whether a line is a progress bar and nothing else (tqdm's and its like)."""
+    if "%" not in text and " [" not in text:
+        return False
     match = BAR.search(text)
     return match is not None and not text[match.end() :].rstrip().endswith("}")
 

@@ -21,6 +21,7 @@ from monitors.metrics import parse_line
 
 MOST_BELOW = 5  # lines that are not indented and belong to the message above
 MOST_LINES = 12
+LONGEST_SAID = 4096  # characters of a line that are looked at; as many as a known message may have
 
 
 class Assembler:
@@ -41,7 +42,7 @@ class Assembler:
             self.close(cut=True)
             return
         if item.hit or self._open or self._messages:
-            self._take(item, said(item.text))
+            self._take(item, said(item.text[:LONGEST_SAID]))
         if self._waiting and item.text and not is_progress_bar(item.text):
             self._show_after(item)
         self._above.append(item)
