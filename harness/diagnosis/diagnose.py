@@ -110,7 +110,9 @@ def _diagnosis(
     evidence: tuple[Evidence, ...] = (),
 ) -> Diagnosis:
     same = {each.name: getattr(cause, each.name) for each in fields(Cause)}
-    last = (Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
+    last = (
+        Evidence(log.path.name, line.number, line.text[: citing.LONGEST]) for line in log.last[-LAST_LINES:]
+    )
     also = _also(candidates, cause)
     return Diagnosis(**same, evidence=evidence, last_lines=tuple(last), confidence=confidence, also=also)
 

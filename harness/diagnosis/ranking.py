@@ -52,6 +52,7 @@ CONSEQUENCES = {
 EXPLAINS = {"gpu_hardware": 1.0}
 """Families that explain what processes say: the kernel tells of broken hardware a little later."""
 LAST_WORDS = 5
+LONGEST_LAST = 1000
 _DONE = re.compile(
     r"\b(?:training|run|job|experiment|fine-?tuning)\b[^\n]{0,40}\b(?:finished|completed?|done|succeeded)\b"
     r"|\b(?:finished|completed) (?:the )?(?:training|run|job)\b",
@@ -186,7 +187,7 @@ def _what_followed(fault: Fault, log: Log, family: str) -> float:
     if not before or not after or max(seen.row.at for seen in after) <= max(before):
         return 0.0
     itself = bool(fault.source) and any(said(seen.line.text).source == fault.source for seen in after)
-    is_done = any(_DONE.search(line.text) for line in log.last[-LAST_WORDS:])
+    is_done = any(_DONE.search(line.text[:LONGEST_LAST]) for line in log.last[-LAST_WORDS:])
     return GOT_OVER if itself or is_done else WENT_ON
 
 

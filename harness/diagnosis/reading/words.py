@@ -36,8 +36,8 @@ class Words:
         """Where lines with a word are: the first word's beginning and the line's end, one pair per line."""
         end = 0
         while (found := self.any.search(block, end)) is not None:
-            begin = found.start()
-            end = block.find(b"\n", found.end())
+            begin, end = found.span()
+            end = block.find(b"\n", end)
             end = len(block) if end < 0 else end
             yield begin, end
 
