@@ -59,6 +59,8 @@ _VLLM = re.compile(rf"{_LEVEL} {_STAMP}(?: \[?(?P<place>[^\[\]\s]+)\])?[ :]?", r
 _HF = re.compile(rf"\[{_LEVEL}\|(?P<place>[^\[\]]+)\] {_STAMP} >> ", re.IGNORECASE)
 _UVICORN = re.compile(r"(?P<level>(?=.{9} \S)(?:INFO|ERROR|DEBUG|WARNING|CRITICAL)):(?P<place>) {1,6}(?=\S)")
 _PYTHON = re.compile(r"(?P<level>(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)):(?P<place>[\w.]+):")
+_INDENTED = ("(", "[")
+"""How the prefixes begin that spaces may stand before."""
 _HEADS = (_GLOG_HEAD, _TORCH_CPP, _RAY_CPP, _LOGURU, _VLLM, _HF, _UVICORN, _PYTHON)
 _STAMP_HEAD = re.compile(rf"\[?(?P<stamp>{_STAMP})\]?(?:\s*[-:|,]\s*|\s*)")
 _BRACKET = re.compile(r"\[(?P<name>[\w.:/<>|, -]{1,120})\](?:\s*[-:|]+\s*|\s?)")
@@ -85,6 +87,8 @@ class Said:
 
 def said(text: str) -> Said:
     """Part a line's message from what stands before it."""
+    if text[:1].isspace() and text.lstrip()[:1] not in _INDENTED and "[repeated " not in text:
+        return Said(text)
     line = _Reading(text)
     for _ in range(MOST_PREFIXES):
         if not line.take_source() and not line.take_head():

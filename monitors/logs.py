@@ -38,6 +38,8 @@ BAR = re.compile(
     r"|(?<!\d)\d+(?:it|ex|tok\w*|B|kB|MB)(?:/s)? \[\d\d:\d\d"
 )
 
+_ELAPSED = re.compile(r" \[\d\d:")
+
 
 def expression(pattern: bytes) -> Any:
     """Compile an RE2 expression over raw bytes that looks past case and captures nothing: it searches
@@ -114,6 +116,8 @@ def _last_text(body: bytes) -> str:
 
 def is_progress_bar(text: str) -> bool:
     """Say whether a line is a progress bar and nothing else (tqdm's and its like)."""
+    if not ("%" in text and "|" in text) and _ELAPSED.search(text) is None:
+        return False
     match = BAR.search(text)
     return match is not None and not text[match.end() :].rstrip().endswith("}")
 

@@ -151,7 +151,9 @@ def _diagnosis(
     only_nominated = isinstance(cause, Candidate) and cause.only_nominated
     if only_nominated:
         same["cause"] = f"Probably: {cause.cause}"
-    last = (Evidence(log.path.name, line.number, line.text) for line in log.last[-LAST_LINES:])
+    last = (
+        Evidence(log.path.name, line.number, line.text[: citing.LONGEST]) for line in log.last[-LAST_LINES:]
+    )
     also = _also(candidates, cause)
     return Diagnosis(
         **same,

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 from harness.diagnosis.signatures import SignatureCatalogue
 from harness.diagnosis.signatures.schema import Clause, Signature
@@ -19,6 +21,7 @@ LONGEST_LINE = 2000
 LONGEST_CODE = 160
 GIVEN = frozenset({"place", "code"})
 """What a cause may name without a capture of its patterns."""
+_INDEXED = ("message", "exception", "frames")
 _Found = dict[str, re.Match[str]]
 """What each condition of a clause found."""
 
@@ -41,8 +44,43 @@ class Match:
 
 def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
     """All matches, in the order of the faults' lines and of the catalogue."""
-    texts = [_Texts(fault) for fault in log.faults]
-    return [match for each in texts for match in _of_fault(each, texts, catalogue.signatures)]
+    texts, index = [_Texts(fault) for fault in log.faults], _ClauseIndex(catalogue.signatures)
+    return [match for each in texts for match in _of_fault(each, texts, index)]
+
+
+class _ClauseIndex:
+    """Finds the clauses that may hold for a fault: one of the plain texts of a condition stands in it, or
+    none are known. Patterns are searched for only then."""
+
+    def __init__(self, signatures: Sequence[Signature]) -> None:
+        self._signatures = signatures
+        self._by_text: dict[str, dict[str, list[tuple[int, int]]]] = {name: {} for name in _INDEXED}
+        self._others: set[tuple[int, int]] = set()
+        for place, clause in (
+            ((number, index), clause)
+            for number, signature in enumerate(signatures)
+            for index, clause in enumerate(signature.when)
+        ):
+            patterns = ((name, getattr(clause, name)) for name in _INDEXED)
+            name, known = next(
+                ((name, each.plain) for name, each in patterns if each and each.plain), ("", ())
+            )
+            for text in known:
+                self._by_text[name].setdefault(text, []).append(place)
+            if not known:
+                self._others.add(place)
+
+    def candidates(self, texts: "_Texts") -> Iterator[tuple[Signature, Iterable[Clause]]]:
+        """Signatures in order, each with those of its clauses."""
+        places = set(self._others)
+        for name, by_text in self._by_text.items():
+            searched = getattr(texts, name).lower()
+            for text, found in by_text.items():
+                if text in searched:
+                    places.update(found)
+        for number, group in groupby(sorted(places), itemgetter(0)):
+            signature = self._signatures[number]
+            yield signature, (signature.when[index] for _, index in group)
 
 
 class _Texts:
@@ -67,10 +105,10 @@ def _cut(text: str) -> str:
     return "\n".join(line[:LONGEST_LINE] for line in text.split("\n"))
 
 
-def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], signatures: Iterable[Signature]) -> Iterator[Match]:
+def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: _ClauseIndex) -> Iterator[Match]:
     """The signatures that hold for this fault."""
-    for signature in signatures:
-        held = (found for clause in signature.when if (found := _holds(clause, texts, all_texts)))
+    for signature, clauses in index.candidates(texts):
+        held = (found for clause in clauses if (found := _holds(clause, texts, all_texts)))
         for found in held:
             if not any(_holds(unless, texts, all_texts) for unless in signature.unless):
                 groups = [item for hit in found.values() for item in hit.groupdict().items()]

@@ -58,6 +58,7 @@ CONSEQUENCES = {
 EXPLAINS = {"gpu_hardware": 1.0}
 """Families that explain what processes say: the kernel tells of broken hardware a little later."""
 LAST_WORDS = 5
+LONGEST_LAST = 1000
 _DONE = re.compile(
     r"(?:\b(?:training|run|job|experiment|fine-?tuning)\b[^\n]{0,40}\b(?:finished|completed?|done|succeeded)\b"
     r"|\b(?:finished|completed) (?:the )?(?:training|run|job)\b)"
@@ -216,7 +217,8 @@ def says_done(log: Log) -> bool:
 
 def _done_at(log: Log) -> int:
     """The line in which it says so, 0 for none."""
-    return max((line.number for line in log.last[-LAST_WORDS:] if _DONE.search(line.text)), default=0)
+    last = log.last[-LAST_WORDS:]
+    return max((line.number for line in last if _DONE.search(line.text[:LONGEST_LAST])), default=0)
 
 
 def _one_per_place(found: Sequence[Candidate]) -> list[Candidate]:

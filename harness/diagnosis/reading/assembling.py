@@ -5,6 +5,7 @@ Lines of different sources are kept apart, so that ranks may talk at once.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from harness.diagnosis.reading import severity
@@ -21,6 +22,8 @@ from monitors.metrics import parse_line
 
 MOST_BELOW = 5  # lines that are not indented and belong to the message above
 MOST_LINES = 12
+NOT_FINITE = re.compile(r"nan|inf", re.IGNORECASE)
+LONGEST_SAID = 4096  # characters of a line that are looked at; as many as a known message may have
 
 
 class Assembler:
@@ -41,7 +44,7 @@ class Assembler:
             self.close(cut=True)
             return
         if item.hit or self._open or self._messages:
-            self._take(item, said(item.text))
+            self._take(item, said(item.text[:LONGEST_SAID]))
         if self._waiting and item.text and not is_progress_bar(item.text):
             self._show_after(item)
         self._above.append(item)
@@ -80,12 +83,14 @@ class Assembler:
         named = self._words.is_named(raw.raw)
         if taken and not named and _is_detail(what.text):
             return None
-        if row := parse_line(raw.text):
-            self._rows.add(raw, row)
-            if not named:
-                return None
         level = severity.severity(what)
-        if not named and level not in severity.FAULTS:
+        for_its_level = not named and level in severity.FAULTS
+        if for_its_level or NOT_FINITE.search(raw.text):
+            row = parse_line(raw.text)
+            if row is not None:
+                self._rows.add(raw, row)
+            for_its_level = for_its_level and row is None
+        if not named and not for_its_level:
             return None
         draft = Draft(raw, [raw.line], [what.text], what.source, level=level, before=tuple(self._above))
         draft.handled = severity.is_handled(what.text) or severity.is_quoted(what.text)

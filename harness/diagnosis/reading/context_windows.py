@@ -19,9 +19,9 @@ from monitors.logs import Line
 AROUND = 24  # lines given before a word, and after it
 EACH_SHAPE = 4  # lines of one shape that are read closely
 MOST_SHAPES = 20_000
-FIRST_HITS = 3_000  # lines with a word that are read closely, whatever their shapes …
+FIRST_HITS = 1_000  # lines with a word that are read closely, whatever their shapes …
 HITS_PER_BLOCK = 100  # … and how many more for each block
-FIRST_FRAMES = 20_000  # the same for lines of tracebacks
+FIRST_FRAMES = 5_000  # the same for lines of tracebacks
 FRAMES_PER_BLOCK = 400
 SHAPE_BYTES = 160
 MOST_WINDOWS = 300
@@ -36,7 +36,7 @@ class RawLine:
     def __init__(self, number: int, raw: bytes, hit: bool) -> None:
         self.number = number
         self.raw = raw
-        self.hit = hit or any(word in raw for word in _FRAME)
+        self.hit = hit or _FRAME[0] in raw or _FRAME[1] in raw or _FRAME[2] in raw
 
     @cached_property
     def line(self) -> Line:

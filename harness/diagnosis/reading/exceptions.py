@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from harness.diagnosis.reading import traceback_lines as lines
 from harness.diagnosis.reading.context_windows import RawLine
@@ -66,7 +66,8 @@ class OpenException:
     def add_code(self, text: str) -> None:
         """The source of the last frame; of several lines the first."""
         if self.wants_code and self.frames and (code := text.strip()):
-            self.frames[-1] = replace(self.frames[-1], code=code)
+            last = self.frames[-1]
+            self.frames[-1] = Frame(last.line, last.text, last.path, last.function, code)
             self.wants_code = False
 
     def name(

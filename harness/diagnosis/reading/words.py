@@ -23,20 +23,23 @@ nccl warn, \bxid\b, interrupt, timed out, time limit, cancelled, preempt, out of
 undefined symbol, \[E ?\d{4}"""
 GENERAL = tuple(word.strip() for word in _GENERAL.split(b","))
 NOT_FINITE = r"""(?:[:=(]|loss\b|norm\b)[ \t]{0,3}['"]?-?(?:nan|inf|infinity)\b"""
-_REST_OF_LINE = r"[^\n]*"
 
 
 @dataclass(frozen=True)
 class Words:
-    """`lines` finds a line from its first word to its end, `named` a word of a signature."""
+    """`any` finds a word of interest, `named` a word of a signature."""
 
-    lines: re2._Regexp
+    any: re2._Regexp
     named: re2._Regexp | None
 
     def hits(self, block: bytes) -> Iterator[tuple[int, int]]:
         """Where lines with a word are: the first word's beginning and the line's end, one pair per line."""
-        for found in self.lines.finditer(block):
-            yield found.span()
+        end = 0
+        while (found := self.any.search(block, end)) is not None:
+            begin, end = found.span()
+            end = block.find(b"\n", end)
+            end = len(block) if end < 0 else end
+            yield begin, end
 
     def is_named(self, raw: bytes) -> bool:
         """True if a line holds a word of a signature."""
@@ -53,6 +56,6 @@ def _compiled(words: tuple[str, ...]) -> Words:
     named = [re2.escape(word.encode()) for word in words if word]
     everything = b"|".join([*GENERAL, *named])
     return Words(
-        lines=expression(b"(?:" + everything + b"|" + NOT_FINITE.encode() + b")" + _REST_OF_LINE.encode()),
+        any=expression(everything + b"|" + NOT_FINITE.encode()),
         named=expression(b"|".join(named)) if named else None,
     )

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from harness.diagnosis.signatures import compiled, schema
 from harness.diagnosis.signatures.schema import Signature, parse, prove
 from harness.diagnosis.signatures.schema import SignatureError as SignatureError
 from harness.diagnosis.signatures.schema import families as families
 from harness.installation import own_files, own_text
+from monitors.metrics import parser
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,16 @@ def _catalogue(files: tuple[tuple[Path, int], ...]) -> tuple[SignatureCatalogue,
 
 @cache
 def _shipped() -> dict[str, Signature]:
+    files = own_files(Path(__file__).parent, ".yaml")
+    readers = (Path(schema.__file__), Path(parser.__file__))
+    made_of = compiled.digest_of(own_text(file) for file in (*files, *readers))
+    if (known := compiled.recall(made_of)) is not None:
+        return {signature.id: signature for signature in known}
     found: dict[str, Signature] = {}
-    for file in own_files(Path(__file__).parent, ".yaml"):
+    for file in files:
         if file.name != "families.yaml":
             found = _with(found, parse(own_text(file), file.name), file.name)
+    compiled.keep(made_of, found.values())
     return found
 
 

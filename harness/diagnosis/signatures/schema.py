@@ -25,6 +25,7 @@ from monitors.metrics import PATTERN_TOKEN, literal_of
 
 Breadth = Literal["specific", "message", "general", "kind_of_message", "last_resort"]
 SHORTEST_WORD = 4
+SHORTEST_PLAIN = 3
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast as reading with ruamel.yaml
 _IGNORES_CASE = re.compile(r"^\(\?[a-z]*i[a-z]*\)")
 
@@ -35,9 +36,12 @@ class SignatureError(UserError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A regular expression that is compiled when it is first used; one log does not need all of them."""
+    """A regular expression that is compiled when it is first used; one log does not need all of them.
+    `plain`: texts in lower case, one of which stands in whatever text it is found in, its case aside; ()
+    where none are known."""
 
     text: str
+    plain: tuple[str, ...] = ()
 
     def search(self, text: str) -> re.Match[str] | None:
         return self.compiled.search(text)
@@ -48,7 +52,17 @@ class Pattern:
         return re.compile(self.text)
 
 
-Regex = Annotated[Pattern, BeforeValidator(lambda text: Pattern(text) if isinstance(text, str) else text)]
+def _pattern(written: Any) -> Any:
+    return Pattern(written, _plain(written)) if isinstance(written, str) else written
+
+
+def _plain(pattern: str) -> tuple[str, ...]:
+    found = [literal_of(branch) or "" for branch in _branches(_IGNORES_CASE.sub("", pattern))]
+    is_known = all(len(text) >= SHORTEST_PLAIN for text in found)
+    return tuple(dict.fromkeys(text.lower() for text in found)) if is_known else ()
+
+
+Regex = Annotated[Pattern, BeforeValidator(_pattern)]
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
