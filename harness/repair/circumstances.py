@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from harness.attempt import UNKNOWN, Remedy
 from harness.blueprint.types import Blueprint
 from harness.command import calls
-from harness.doctor.configs import numbers_as_text
-from harness.doctor.similar_paths import similar
 from harness.machine.disk import in_words
 from harness.machine.memory import memory_available, memory_limit
 from harness.machine.ports import holder
@@ -115,6 +113,8 @@ def _hidden_path(now: Situation, plan: Blueprint) -> Seen:
 
 def _named_path(now: Situation, plan: Blueprint) -> Seen:
     """The setting that names the missing path, and the name beside it that is most like it."""
+    from harness.doctor.similar_paths import similar
+
     yield from _hidden_path(now, plan)
     path = now.captured("path").rstrip("/.")
     values = now.settings.values.items()
@@ -153,6 +153,8 @@ def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
     """Numbers of the config that PyYAML reads as text, where the program failed of a text."""
     if not _TEXT_FOR_A_NUMBER.search(now.said):
         return
+    from harness.doctor.configs import numbers_as_text  # what a log alone does not need is heavy
+
     started = calls(now.command, plan.codebase_dir, now.environment)
     for file, key, there, number in numbers_as_text(started, plan.yaml_path, now.config):
         yield (
