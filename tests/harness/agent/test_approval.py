@@ -83,7 +83,7 @@ async def test_a_question_that_is_over_is_no_denial(tmp_path: Path) -> None:
 
 def test_no_words_of_a_question_hide_its_diff_from_a_terminal() -> None:
     asked = approval.OpenQuestion(7, "patch_code", {"why": "a typo\x1b[8m\x9b8m"}, shown="+steal()\n")
-    assert asked.text == "patch_code, for this reason, in the model's words: a typo8m\n+steal()"
+    assert asked.text == "patch_code, for this reason, in the model's words: a typo\\x1b[8m\\x9b8m\n+steal()"
 
 
 @pytest.mark.parametrize(("approve", "is_needed"), [(("edit_config",), True), (("launch",), False)])

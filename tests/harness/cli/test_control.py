@@ -65,7 +65,7 @@ def test_d20_without_a_name_the_only_one_is_meant(tmp_path: Path, monkeypatch: p
     assert typed("stop")[:2] == (0, f"stopped: {second}\n")
     status, _, said = typed("stop")
     assert status == 2 and "there is no unfinished run" in said
-    assert "there is no run that waits for an answer" in typed("approve")[2]
+    assert "there is no question that waits for an answer" in typed("approve")[2]
 
 
 @pytest.mark.parametrize("command", ["show", "logs", "stop", "report", "verify"])
