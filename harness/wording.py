@@ -150,7 +150,7 @@ def point_label(changed: Mapping[str, Scalar], labels: Mapping[str, str]) -> str
 
 def answering(run: str, options: Sequence[str] = ()) -> list[str]:
     """The commands that answer what this run or sweep asks a person."""
-    run = shlex.quote(run)
+    run = shlex.quote(str(run))
     if options:
         return [f"harness approve {run} --choose {shlex.quote(option)}" for option in options]
     return [f"harness approve {run}", f'harness deny {run} --because "…"']

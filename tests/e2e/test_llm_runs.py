@@ -14,7 +14,7 @@ from monitors.sandbox import bubblewrap_works, landlock_abi
 from tests.e2e.bench import Bench, until
 from tests.model_server.seen import Seen
 from tests.model_server.server import ModelServer
-from tests.model_server.steps import Step, call, hang, say_and_call, server_error, status
+from tests.model_server.steps import Step, call, hang, say_and_call, server_error
 
 TRAIN = """
 import sys, time
@@ -129,7 +129,7 @@ def test_a_defect_of_the_code_is_corrected_in_a_private_copy(bench: Bench, is_ev
     assert headline.count("train.py") == 2 - is_evaluated and value in headline
     for shown in (bench.harness("show", folder), bench.harness("verify", folder)):
         assert "changed by a model: train.py" in shown
-    assert ("changed" in bench.harness("ls").lower()) != is_evaluated
+    assert "changed" in bench.harness("ls").lower()
     assert (bench.codebase / "train.py").read_text() == broken
     assert "+    pause = 0.01 / step" in (bench.attempt(1) / "change.diff").read_text()
     report = (bench.result_dir / "result.md").read_text()
@@ -246,12 +246,6 @@ def test_without_its_model_a_run_ends_at_once_and_words_are_added_later(bench: B
     assert (bench.result_dir / "journal.jsonl").read_bytes() == journal_before
     assert "nothing differs" in bench.harness("verify", str(bench.result_dir))
     assert "0 of them not the same" in bench.harness("replay", str(bench.result_dir))
-
-
-def test_a_wrong_key_does_not_end_a_run_that_needs_its_model(bench: Bench) -> None:
-    write_plan(bench)
-    run_with(bench, lambda seen: status(401) if seen.number < 3 else careful(seen), protocol="openai")
-    assert bench.flag["outcome"] == "succeeded" and len(bench.state.attempts) == 2
 
 
 def test_read_only_plans_and_does_nothing(bench: Bench) -> None:

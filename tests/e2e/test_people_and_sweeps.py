@@ -32,7 +32,9 @@ class Asks:
             return call("finish", reason="a person said so")
         if "ask_person" not in done:
             self.asked += 1
-            return call("ask_person", question=f"The loss grows ({self.asked}).", changes={"--clip": 0.1})
+            return call(
+                "ask_person", question=f"The loss grows ({self.asked}).", changes={"--clip": 0.1}, why="grows"
+            )
         steps = ["ask_person", "wait", "check", "launch"]
         step = [*steps, "finish"][len({*done} & {*steps})]
         return call(step, **{"launch": {"why": "allowed"}, "finish": {"reason": "all said"}}.get(step, {}))

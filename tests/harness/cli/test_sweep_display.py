@@ -80,7 +80,7 @@ def test_what_a_person_must_do_stands_above_all_else() -> None:
     assert lines[2].startswith("0 of 15 runs done, 1 running, 2 waiting for an answer")
     lines = drawn(stands(FIVE, *begun, *((100, each) for each in (*asks, other))), sweep="here")
     assert lines[0].startswith("answer with `harness approve here/p01-s0`: 2 runs ask")
-    assert lines[1] == 'answer with `harness approve here/p03-s0 --choose a`: 1 run asks: Which?'
+    assert lines[1] == "answer with `harness approve here/p03-s0 --choose a`: 1 run asks: Which?"
     answered = [(100, asks[0]), (900, RunGoesOn("p01-s0")), (920, started(0, "p01-s0", 2)[1])]
     now = stands(FIVE, started(0, "p01-s0"), *answered)
     assert [run.took_s for run in now.runs if run.stage == "running"] == [180.0] and not now.to_answer("here")
