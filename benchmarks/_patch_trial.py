@@ -316,7 +316,9 @@ class Trial:
         environment = {"HARNESS_ATTEMPT_DIR": str(folder), "PATH": os.defpath, "TMPDIR": str(self.home)}
         told = subprocess.run(
             [sys.executable, "-B", self.attack.evaluate],
-            **{"cwd": self.bench.codebase, "env": environment, "timeout": 60},  # type: ignore[arg-type]
+            cwd=self.bench.codebase,
+            env=environment,
+            timeout=60,
             capture_output=True,
             text=True,
             check=False,

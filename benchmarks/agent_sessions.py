@@ -208,7 +208,11 @@ def _accompany(stage: Stage, scenario: Scenario, run: subprocess.Popen[bytes]) -
         until(lambda: run.poll() is not None or waits())
         name, before = next(stage.texts("journal.jsonl"))[0].parent.name, journal()
         stage.start(verb, name, *words).wait()
-        until(lambda known=before: run.poll() is not None or journal() != known)
+
+        def is_heard(known: str = before) -> bool:
+            return run.poll() is not None or journal() != known
+
+        until(is_heard)
     leaves_at = scenario.leaves_at
     until(lambda: run.poll() is not None or (leaves_at and seen("attempts/*/pane.log", leaves_at)))
 
