@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import monitors
 from harness.atomic_write import write_atomically
 from harness.blueprint.scaffold import render_config
 from harness.blueprint.types import Blueprint
@@ -24,12 +25,11 @@ from harness.config.training import TrainingConfig
 from harness.metric_files import remember
 from harness.pending_changes import PendingChanges, diff
 from harness.redaction import is_secret
-from monitors import sandbox
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec
 
 GRACE_S = 20.0
-UNPICKLING = Path(sandbox.__file__).with_name("evaluated")
+UNPICKLING = Path(monitors.__file__).with_name("evaluated")
 """What Python takes its `sitecustomize` from in an evaluation after changed code."""
 _SAYS_ON = 190
 LONGEST_END_S = GRACE_S + 400.0  # TERM, grace, KILL, and a cleanup command that uses all its time

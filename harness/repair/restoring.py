@@ -50,8 +50,9 @@ def done_by_training(root: Path) -> str:
 
 def put_back(root: Path) -> None:
     """Make the copy's code what it was, and remember what had been done to it. Raises OSError."""
-    done = [diff(_text(here), _text(kept), f"{PUT_BACK}{name}") for here, kept, name in _changed(root)]
-    for here, kept, _ in list(_changed(root)):
+    changed = list(_changed(root))
+    done = [diff(_text(here), _text(kept), f"{PUT_BACK}{name}") for here, kept, name in changed]
+    for here, kept, _ in changed:
         _replace(root, here, kept)
     for parent, folders, files in os.walk(root):
         if _COMPILED in (*folders, *files):

@@ -74,7 +74,7 @@ class Chains:
         for part in filter(None, self._parts):
             number = next(self.numbers) if len(part) > 1 else 0
             for depth, draft in enumerate(part):
-                draft.chain, draft.depth = number, depth
+                draft.chain, draft.depth, draft.end_of_chain = number, depth, part[-1]
                 draft.uncaught, draft.handled = draft.uncaught or part[-1].uncaught, part[-1].handled
                 if depth and carries_in_a_chain(draft.type):
                     for earlier in part[:depth]:

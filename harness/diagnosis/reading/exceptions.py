@@ -34,13 +34,14 @@ _AFTER_A_BLANK = re.compile(r"\b[45]\d\d (?:Client|Server) Error")
 @dataclass
 class OpenException:
     """An exception whose end was not read yet. `head`: of the log record that it stands in, whose level may
-    be `mild`; `warned_of`: by the line above it; `indent`: of its own first column; `adjacent`: the line
+    be `mild`; `got_over`, `warned_of`: what the line above it says; `indent`: of its own first column; `adjacent`: the line
     before was one of its own; `wrapped`: exceptions that carry the one to come, the first of them kept as
     `carrier`; `waited`: lines of others since."""
 
     header: RawLine | None = None
     head: str = ""
     mild: bool = False
+    got_over: bool = False
     warned_of: bool = False
     indent: int = 0
     frames: list[Frame] = field(default_factory=list)
@@ -74,9 +75,10 @@ class OpenException:
         self, raw: RawLine, body: str, type: str, source: str, groups: Sequence[str], handled: bool
     ) -> Draft:
         """The line that names the exception."""
-        self.draft = draft = self._draft(raw, body, source, handled or self.mild)
+        self.draft = draft = self._draft(raw, body, source, handled or self.mild or self.got_over)
         draft.type, draft.wrapped_in = type, [*groups, *self.wrapped]
-        draft.uncaught = bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2])
+        ends = bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2])
+        draft.uncaught = ends and not handled
         draft.handled = draft.handled or (self.warned_of and not draft.uncaught)
         self.frames, self.waited = [], 0
         return draft
@@ -96,7 +98,7 @@ class OpenException:
         """What was read: the exception, else what should have carried it, else that a traceback began."""
         if self.draft or self.carrier or not self.frames or self.header is None:
             return self.draft or self.carrier
-        return self._draft(self.header, lines.HEADER, source, handled or self.mild or self.warned_of)
+        return self._draft(self.header, lines.HEADER, source, handled or self.mild or self.got_over or self.warned_of)
 
     def _draft(self, raw: RawLine, said: str, source: str, handled: bool) -> Draft:
         return Draft(raw, [raw.line], [said], source, frames=self.frames, handled=handled, before=self.before)

@@ -42,6 +42,7 @@ class Draft:
     after: list[Line] = field(default_factory=list)
     chain: int = 0
     depth: int = 0
+    end_of_chain: Draft | None = None
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -73,13 +74,18 @@ class Draft:
             self.chain,
             self.depth,
             tuple(dict.fromkeys(self.wrapped_in)),
-            self.handled or self._was_got_over(),
+            (self.handled and not self._is_the_last_word()) or self._was_got_over(),
             self.uncaught,
             tuple(each.line for each in saying[-AROUND:]),
             tuple(self.after[:AROUND]),
             count,
             last,
         )
+
+    def _is_the_last_word(self) -> bool:
+        """True if it ended a process that said nothing more: whatever the line above it speaks of, nobody got
+        over it."""
+        return self.uncaught and not (self.end_of_chain or self).after
 
     def _was_got_over(self) -> bool:
         """True if the same process says right below that it went on; a log record of its own may be about

@@ -51,10 +51,13 @@ _OVER = re.compile(
     r"\b(?:succeeded|recovered|resolved|reconnected|worked)\b|\bresum(?:ing|ed) normal\b|\bretrying in\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(
+_OUTPUT = re.compile(
     r"^\[(?:\w+[ _-])?(?:sandbox|tool|prompt|response|std(?:err|out)|output|generated|completion|answer)"
-    r"(?:[ _-]\w+)?\]"
-    r"|^(?:prompt|completion|generation|question|instruction|sample|ground.?truth)s?(?: #?\d+)?: "
+    r"(?:[ _-]\w+)?\]",
+    re.IGNORECASE,
+)
+_ROW = re.compile(
+    r"^(?:prompt|completion|generation|question|instruction|sample|ground.?truth)s?(?: #?\d+)?: "
     r'|^\{(?:.{0,60}, )?"(?:prompts?|messages|response|completion|question|instruction|text)": ?["\[]',
     re.IGNORECASE,
 )
@@ -74,7 +77,12 @@ STACK_LINE = re.compile(
 
 def is_quoted(text: str) -> bool:
     """True if a line shows what a program in a sandbox, a tool or a model has said, or a row of a dataset."""
-    return _QUOTED.match(text) is not None
+    return opens_output(text) or _ROW.match(text) is not None
+
+
+def opens_output(text: str) -> bool:
+    """True if that goes on in the lines below."""
+    return _OUTPUT.match(text) is not None
 
 
 def severity(said: Said) -> Level:

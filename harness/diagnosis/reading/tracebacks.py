@@ -16,7 +16,7 @@ from harness.diagnosis.reading.chains import Chains
 from harness.diagnosis.reading.context_windows import RawLine
 from harness.diagnosis.reading.exceptions import OpenException, frame_of, heralds, is_progress
 from harness.diagnosis.reading.faults import Draft
-from harness.diagnosis.reading.severity import is_quoted
+from harness.diagnosis.reading.severity import is_quoted, opens_output
 from monitors.log_prefixes import Said
 
 MOST_STRAY = 40  # lines of others inside a traceback
@@ -250,7 +250,8 @@ class Tracebacks:
         now.adjacent, now.warned_of = True, False
         if self._above:
             got_over, now.warned_of = heralds(self._above[-1], self.source)
-            self._handled_next = self._handled_next or got_over or is_quoted(self._above[-1].text)
+            now.got_over = now.got_over or got_over
+            self._handled_next = self._handled_next or opens_output(self._above[-1].text)
         self._state = self._in_frames
 
     def _stray(self, most: int) -> bool:
@@ -290,7 +291,8 @@ class Tracebacks:
         now = self._now
         self._close()
         self._chains.link()
-        self._now, self._state = OpenException(before=now.before, wrapped=now.wrapped), self._linked
+        self._now = OpenException(before=now.before, wrapped=now.wrapped, got_over=now.got_over)
+        self._state = self._linked
         return True
 
     def _close(self) -> None:
