@@ -45,7 +45,12 @@ class Match:
 def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
     """All matches, in the order of the faults' lines and of the catalogue."""
     texts, index = [_Texts(fault) for fault in log.faults], _ClauseIndex(catalogue.signatures)
-    return [match for each in texts for match in _of_fault(each, texts, index)]
+    return [match for each in texts for match in _telling(list(_of_fault(each, texts, index)))]
+
+
+def _telling(found: Sequence[Match]) -> Sequence[Match]:
+    """A last resort is one only where nothing else is known of a fault."""
+    return [match for match in found if match.signature.breadth != "last_resort"] or found
 
 
 class _ClauseIndex:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.diagnosis.message_bank import KnownMessage, MessageBank, shipped
+from harness.diagnosis.message_bank import KnownMessage, MessageBank, Place, shipped
 from tools.message_bank.extraction import Found, messages
 from tools.message_bank.families import Families
-from tools.message_bank.merging import identifies, merged
+from tools.message_bank.merging import identifies, merged, reviewed
 from tools.message_bank.packing import write
 from tools.message_bank.sources import Source, counts
 
@@ -109,6 +109,15 @@ def test_a_place_is_chosen_by_the_traceback(tmp_path: Path) -> None:
         "ValueError", "there is nothing to be run here", ["train.py", "/usr/lib/site-packages/b/x.py"]
     )
     assert found is not None and found.place.library == "b"
+
+
+def test_messages_of_a_bank_get_the_families_that_a_person_gave_since() -> None:
+    place = Place("lib", "lib/a.py", "f", "", (), "code_error", False, "")
+    message, families = KnownMessage("ValueError", "no such thing as {name}", (place,)), Families()
+    assert reviewed([message], families) == [message]
+    families.reviewed[message.id] = "config_error"
+    ((given,),) = ([*each.places] for each in reviewed([message], families))
+    assert (given.family, given.sure, given.file) == ("config_error", True, "lib/a.py")
 
 
 def test_a_reviewed_family_goes_before_the_rules() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from harness.diagnosis.message_bank import Place
 from harness.diagnosis.signatures import families as known_families
 from tools.message_bank.extraction import Found
 
@@ -45,15 +46,20 @@ class Families:
     def __init__(self) -> None:
         self._rules = [Rule(**entry) for entry in yaml.safe_load((_HERE / "rules.yaml").read_text())]
         reviewed = yaml.safe_load((_HERE / "review.yaml").read_text())
-        self.reviewed: dict[str, str] = {**(reviewed["functions"] or {}), **(reviewed["messages"] or {})}
+        self.reviewed: dict[str, str] = dict(reviewed["functions"])
+        for family, ids in reviewed["messages"].items():
+            self.reviewed |= dict.fromkeys(ids.split(), family)
         used = {*(rule.family for rule in self._rules), *self.reviewed.values()}
         if unknown := used - set(known_families()):
             raise ValueError(f"no such families: {', '.join(sorted(unknown))}")
 
+    def given(self, id: str, found: Found | Place) -> str | None:
+        """The family that a person gave."""
+        return self.reviewed.get(id) or self.reviewed.get(f"{found.library}:{found.function}")
+
     def of(self, id: str, found: Found) -> tuple[str, bool]:
         """The family, and whether more than the exception's type decided it."""
-        reviewed = self.reviewed.get(id) or self.reviewed.get(f"{found.library}:{found.function}")
-        if reviewed:
+        if reviewed := self.given(id, found):
             return reviewed, True
         for rule in self._rules:
             if rule.holds(found):

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from string import Formatter
 
 from harness.diagnosis.message_bank import KnownMessage, Place
@@ -34,6 +35,16 @@ def merged(
             alike[each.exception, _literal(each.template)].append(each)
     messages = [_message(same, versions, families) for same in alike.values()]
     return sorted(messages, key=lambda each: (each.places[0].library, each.places[0].file, each.template))
+
+
+def reviewed(messages: Iterable[KnownMessage], families: Families) -> list[KnownMessage]:
+    """The same messages, with the families that a person gave since."""
+
+    def again(id: str, place: Place) -> Place:
+        family = families.given(id, place)
+        return replace(place, family=family, sure=True) if family else place
+
+    return [replace(each, places=tuple(again(each.id, place) for place in each.places)) for each in messages]
 
 
 def identifies(template: str) -> bool:
