@@ -34,9 +34,9 @@ _AFTER_A_BLANK = re.compile(r"\b[45]\d\d (?:Client|Server) Error")
 @dataclass
 class OpenException:
     """An exception whose end was not read yet. `head`: of the log record that it stands in, whose level may
-    be `mild`; `got_over`, `warned_of`: what the line above it says; `indent`: of its own first column; `adjacent`: the line
-    before was one of its own; `wrapped`: exceptions that carry the one to come, the first of them kept as
-    `carrier`; `waited`: lines of others since."""
+    be `mild`; `got_over`, `warned_of`: what the line above it says; `indent`: of its own first column;
+    `adjacent`: the line before was one of its own; `wrapped`: exceptions that carry the one to come, the
+    first of them kept as `carrier`; `waited`: lines of others since."""
 
     header: RawLine | None = None
     head: str = ""
