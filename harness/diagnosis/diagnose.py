@@ -77,6 +77,9 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     candidates = ranking.rank(log, found, alarms, succeeded=end.succeeded is True)
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
+        if end.succeeded is None and best.fault is not None and not log.ends_in_trouble:
+            best = replace(best, breadth="last_resort")  # what ended nothing that is known is but a hint
+            candidates[0] = best
         evidence = citing.of_candidate(log, best, candidates)
         best = replace(best, captures={**_root_of(best), **best.captures})
         return _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)

@@ -13,6 +13,8 @@ from monitors.metrics import Row
 
 __all__ = ["NOTHING_FAILED", "UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
 _LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3", "<frozen")
+FAILS = ("error", "fatal")
+LINES_OF_AN_END = 15
 _LINE_NUMBER = re.compile(r"\bline (\d+)")
 
 
@@ -70,6 +72,11 @@ class Fault:
         """The number of the line that names it."""
         return self.lines[0].number
 
+    @property
+    def reaches(self) -> int:
+        """The number of the last line that belongs to it, or to the last of its like."""
+        return max(self.last, *(line.number for line in self.lines), *(frame.line for frame in self.frames))
+
     @cached_property
     def message(self) -> str:
         """What was said, without prefixes; an exception's type stands in it."""
@@ -111,3 +118,11 @@ class Log:
     last: tuple[Line, ...] = ()
     line_count: int = 0
     size: int = 0
+
+    @property
+    def ends_in_trouble(self) -> bool:
+        """True if an error that nobody got over reaches into the last lines; most failed trainings' do."""
+        first = self.last[-LINES_OF_AN_END:][0].number if self.last else 0
+        return any(
+            fault.reaches >= first for fault in self.faults if not fault.handled and fault.level in FAILS
+        )

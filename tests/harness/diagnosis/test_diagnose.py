@@ -121,3 +121,17 @@ def test_what_is_known_by_its_kind_only_is_called_probable_and_never_sure(tmp_pa
     assert (found.family, found.only_nominated, found.is_sure) == ("code_error", True, False)
     assert found.cause.startswith("Probably: ") and "train.py, line 9" in found.cause
     assert not replace(found, confidence=1.0).is_sure
+
+
+def test_an_error_far_above_the_end_is_a_hint_unless_the_command_is_known_to_have_failed(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "train.log"
+    error = "ERROR: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB\n"
+    went_on = [f"writing shard {number} of 40\n" for number in range(40)]
+    log.write_text(f"starting\n{error}{''.join(went_on)}")
+    hint, failed = diagnose_log(log), diagnose_log(log, 1)
+    assert (hint.family, hint.only_nominated) == (failed.family, True) == ("gpu_oom", True)
+    assert hint.confidence < 0.5 <= failed.confidence and not failed.only_nominated
+    log.write_text(f"starting\n{error}{''.join(went_on[:5])}")
+    assert not diagnose_log(log).only_nominated
