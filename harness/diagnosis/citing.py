@@ -46,15 +46,6 @@ def useful(log: Log, best: Candidate | None) -> tuple[Evidence, ...]:
     return _cite(log, list(dict.fromkeys(numbers))[:MOST_USEFUL])
 
 
-def said_and_place(fault: Fault) -> dict[str, str]:
-    """What an exception says, and the place in the author's own code (with its line) that it came from."""
-    frame = fault.own_frame
-    found = {"message": fault.message[:LONGEST]}
-    return (
-        found if frame is None else found | {"place": frame.place, "own_line": frame.code.strip()[:LONGEST]}
-    )
-
-
 def _origin(fault: Fault | None) -> list[int]:
     """The line of the innermost frame in the author's own code; where there is none, of the innermost."""
     if fault is None or not fault.frames:

@@ -99,8 +99,9 @@ def _root_of(found: Candidate) -> dict[str, str]:
     """The words by which the same failure is known again, and the place in the author's own code."""
     if found.fault is None:
         return {}
-    words = {"type": found.fault.type, "said": found.fault.said[0]}
-    return words | citing.said_and_place(found.fault)
+    fault = found.fault
+    words = {"type": fault.type, "said": fault.said[0], "message": fault.message[: citing.LONGEST]}
+    return words | matching.of_own_code(fault)
 
 
 def _nothing_failed(log: Log, end: End, best: Candidate | None) -> bool:

@@ -18,7 +18,7 @@ from harness.wording import filled
 
 MOST_LINES = 8
 LONGEST_LINE = 2000
-LONGEST_CODE = 160
+LONGEST_CODE = 300
 GIVEN = frozenset({"place", "code"})
 """What a cause may name without a capture of its patterns."""
 _INDEXED = ("message", "exception", "frames")
@@ -51,6 +51,14 @@ def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
 def _telling(found: Sequence[Match]) -> Sequence[Match]:
     """A last resort is one only where nothing else is known of a fault."""
     return [match for match in found if match.signature.breadth != "last_resort"] or found
+
+
+def of_own_code(fault: Fault) -> dict[str, str]:
+    """Where in the author's own code it came from, and the line that stands there (`GIVEN`)."""
+    frame = fault.own_frame
+    if frame is None:
+        return {}
+    return {"place": frame.place} | ({"code": frame.code.strip()[:LONGEST_CODE]} if frame.code else {})
 
 
 class _ClauseIndex:
@@ -117,18 +125,10 @@ def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: _ClauseIndex) -
         for found in held:
             if not any(_holds(unless, texts, all_texts) for unless in signature.unless):
                 groups = [item for hit in found.values() for item in hit.groupdict().items()]
-                captures = _of_own_code(texts.fault)
+                captures = of_own_code(texts.fault)
                 captures |= {name: text for name, text in groups if text is not None}
                 yield Match(signature, texts.fault, captures, _evidence(found, texts.fault))
                 break
-
-
-def _of_own_code(fault: Fault) -> dict[str, str]:
-    """Where in the author's own code it came from, and the line that stands there (`GIVEN`)."""
-    frame = fault.own_frame
-    if frame is None:
-        return {}
-    return {"place": frame.place} | ({"code": frame.code[:LONGEST_CODE]} if frame.code else {})
 
 
 def _holds(clause: Clause, texts: _Texts, all_texts: Sequence[_Texts]) -> _Found | None:

@@ -239,7 +239,7 @@ class Situation:
     def values(self) -> dict[str, str]:
         """What advice may name: what was captured, the training's interpreter, and `at`, the line of the
         author's own code."""
-        place, line = self.captured("place"), self.captured("own_line")
+        place, line = self.captured("place"), self.captured("code")
         at = f"in {place}" + (f" (`{line}`)" if line else "") if place else "in your code"
         return {**self.diagnosis.captures, "python": self.python, "at": at}
 

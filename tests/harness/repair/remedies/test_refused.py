@@ -11,7 +11,7 @@ DATA = (
 
 
 def failed(message: str, family: str = "config_error", **captures: str) -> Situation:
-    seen = {"message": message, "place": "train.py, line 4", "own_line": "run(x)", **captures}
+    seen = {"message": message, "place": "train.py, line 4", "code": "run(x)", **captures}
     return Situation(found({"family": family, "cause": "?", "captures": seen}), DATA)
 
 
