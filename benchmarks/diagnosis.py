@@ -23,14 +23,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 
 from _claim import Row, parser, publish
 from _noise import HIDDEN_IN, hide, noise
 
-from harness.diagnosis import diagnose_log
+from harness.diagnosis import diagnose_log, library_messages
 from harness.diagnosis.types import UNKNOWN
 from tests.faults.replayed.labels import (
     CONFIDENT,
@@ -77,7 +77,7 @@ def judged(label: Label, content: bytes, log: Path) -> Judged:
     """Diagnose `content`, written to `log`."""
     log.write_bytes(content)
     begun = time.perf_counter()
-    found = diagnose_log(log)
+    found = diagnose_log(log, label.status)
     took = time.perf_counter() - begun
     return Judged(judge(label, found, content), took, peer_finds(label, content))
 
@@ -128,11 +128,13 @@ def accuracy_rows(way: str, all_judged: Sequence[Judged]) -> list[Row]:
     right = share(each.verdict.right for each in failures)
     root = share(each.verdict.root for each in failures)
     peer = share(each.peer for each in failures)
+    wrong = share(each.verdict.confidently_wrong for each in failures)
     sure = sum(verdict.confidently_wrong for verdict in healthy)
     return [
         Row(f"{way}: right family first", right, ">= 90 %", "names none"),
         Row(f"{way}: root line in the evidence", root, ">= 95 %", f"last Error line: {peer}"),
         Row(f"{way}: evidence that is not in the log", str(invented), "0", ""),
+        Row(f"{way}: failures, confident wrong answers", wrong, "<= 2 %", ""),
         Row(f"{way}: healthy logs, confident wrong answers", f"{sure} of {len(healthy)}", "0", ""),
         Row(
             f"{way}: time per log, median / worst",
@@ -288,6 +290,10 @@ def options() -> argparse.Namespace:
     made = parser(__doc__, quick="hide only every fourth log, measure 10 MB once")
     made.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="logs with an index.jsonl")
     made.add_argument("--big", action="store_true", help="also measure a log of 2 GB")
+    made.add_argument(
+        "--status", action="store_true", help="say what each command returned, where it is known"
+    )
+    made.add_argument("--no-bank", action="store_true", help="without the bank of libraries' messages")
     made.add_argument("--no-cost", action="store_true", help="judge only; measure neither time nor memory")
     return made.parse_args()
 
@@ -295,16 +301,19 @@ def options() -> argparse.Namespace:
 def main() -> None:
     arguments = options()
     labels = [label for folder in arguments.folders for label in read_labels(folder)]
+    if not arguments.status:
+        labels = [replace(label, status=None) for label in labels]
+    if arguments.no_bank:
+        library_messages.matches = lambda *_: []
     plain = judge_all(labels, hidden=False)
     hidden = judge_all(labels, hidden=True, every=4 if arguments.quick else 1)
-    verdicts = [each.verdict for each in (*plain, *hidden)]
     alone = noise_alone()
     alarms = f"{sum(sure >= CONFIDENT for sure in alone)} of {len(alone)}"
     rows = [
         *accuracy_rows("as it is", plain),
         *accuracy_rows(f"hidden in {HIDDEN_IN:,} lines", hidden),
         Row("noise alone: confident wrong answers", alarms, "0", ""),
-        *confidence_rows(verdicts),
+        *confidence_rows([each.verdict for each in plain]),
         *family_rows([each.verdict for each in plain]),
     ]
     raw: dict = {"plain": raw_of(plain), "hidden": raw_of(hidden), "noise alone": alone}

@@ -27,7 +27,8 @@ WORD = re.compile(r"\w{3,}")
 @dataclass(frozen=True)
 class Label:
     """What is known of a log. `others`: families that are right, too. `roots`: texts of lines that tell the
-    cause, any of which will do; none where the label names no line."""
+    cause, any of which will do; none where the label names no line. `status`: what the command returned,
+    where that is known."""
 
     log: Path
     family: str
@@ -35,6 +36,7 @@ class Label:
     healthy: bool = False
     source: str = ""
     others: tuple[str, ...] = ()
+    status: int | None = None
 
     @property
     def needs_root(self) -> bool:
@@ -84,7 +86,8 @@ def read_labels(folder: Path) -> list[Label]:
         named = entry.get("family") or UNKNOWN
         family, *others = [named] if isinstance(named, str) else named
         source = str(entry.get("source", ""))
-        labels.append(Label(log, family, roots, healthy, source, tuple(others)))
+        status = entry.get("status")
+        labels.append(Label(log, family, roots, healthy, source, tuple(others), status))
     return labels
 
 
