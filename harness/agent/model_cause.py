@@ -9,7 +9,7 @@ them is discarded.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from statistics import median
@@ -44,12 +44,10 @@ class UnusableAnswerError(CallError):
 async def ask(found: Diagnosis, model: Model, spending: Spending, interrupted: asyncio.Event) -> Diagnosis:
     """What the model makes of an open diagnosis, in one call. Raises AskError and ProviderError where it
     does not answer, CallError where its answer cannot be used."""
-    shown = _that_fit(citable(found))
-    asked = _request(found, shown)
-    reply = await model.ask(asked, spending, patience_s=PATIENCE_S, interrupted=interrupted)
+    reply = await model.ask(request(found), spending, patience_s=PATIENCE_S, interrupted=interrupted)
     answer = action_in(reply.stop.value, reply.calls, (NameCause,), NameCause.kind)
     assert isinstance(answer, NameCause)
-    return named(found, answer, model.name, shown)
+    return named(found, answer, model.name, shown(found))
 
 
 def citable(found: Diagnosis) -> list[Evidence]:
@@ -62,13 +60,13 @@ def short_families() -> Mapping[str, str]:
     return {name: meaning.partition(" (")[0] for name, meaning in families().items()}
 
 
-def named(found: Diagnosis, answer: NameCause, model: str, shown: Sequence[Evidence]) -> Diagnosis:
-    """The diagnosis with the cause that the model has named. Raises UnusableAnswerError."""
+def named(found: Diagnosis, answer: NameCause, model: str, seen: Sequence[Evidence]) -> Diagnosis:
+    """The diagnosis with the cause that a model names, which saw these lines. Raises UnusableAnswerError."""
     if answer.family not in families():
         raise UnusableAnswerError(f"no family is {answer.family!r}{did_you_mean(answer.family, families())}")
     if answer.family == UNKNOWN:
         raise UnusableAnswerError("the model finds no cause in the lines either")
-    lines = {line.line: line for line in shown}
+    lines = {line.line: line for line in seen}
     if foreign := [number for number in answer.lines if number not in lines]:
         raise UnusableAnswerError(f"it cites lines that it was not shown: {', '.join(map(str, foreign))}")
     cited = tuple(lines[number] for number in sorted(set(answer.lines)))
@@ -95,16 +93,18 @@ def named(found: Diagnosis, answer: NameCause, model: str, shown: Sequence[Evide
     )
 
 
-def _request(found: Diagnosis, shown: Sequence[Evidence]) -> Request:
+def request(found: Diagnosis) -> Request:
+    """The question about an open diagnosis."""
     guess = "none" if found.family == UNKNOWN else f"{found.family}, by its kind only"
-    lines = [_worded(line) for line in sorted(shown, key=lambda line: line.line)]
+    lines = [_worded(line) for line in sorted(shown(found), key=lambda line: line.line)]
     opening = templating.render("prompts/cause_lines.md.j2", guess=guess, lines=lines)
     system = templating.render("prompts/cause.md.j2", families=short_families())
     return request_of(system, (NameCause,), opening, ())
 
 
-def _that_fit(lines: Iterable[Evidence]) -> list[Evidence]:
-    """As many of them, from the first on, as a request may have."""
+def shown(found: Diagnosis) -> list[Evidence]:
+    """As many of its lines, from the first on, as a request may have."""
+    lines = citable(found)
     fits = accumulate(len(_worded(line).encode()) for line in lines)
     return [line for line, size in zip(lines, fits, strict=True) if size <= LONGEST_LINES][:MOST_LINES]
 

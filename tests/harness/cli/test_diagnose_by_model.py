@@ -122,6 +122,5 @@ def test_a_request_is_of_2000_tokens_at_most_however_long_the_lines(tmp_path: Pa
         "".join(f"FrobError: {number} {'nothing is known of this ' * 99}\n" for number in range(200))
     )
     found = diagnose_log(log)
-    shown = model_cause._that_fit(model_cause.citable(found))
-    assert len(shown) >= 8
-    assert tokens_of(model_cause._request(found, shown).size) <= 2000
+    assert len(model_cause.shown(found)) >= 8
+    assert tokens_of(model_cause.request(found).size) <= 2000
