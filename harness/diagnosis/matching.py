@@ -49,8 +49,8 @@ def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
 
 
 def _telling(found: Sequence[Match]) -> Sequence[Match]:
-    """A last resort is one only where nothing else is known of a fault."""
-    return [match for match in found if match.signature.breadth != "last_resort"] or found
+    """Of last resorts the first, and only where nothing else is known of a fault."""
+    return [match for match in found if match.signature.breadth != "last_resort"] or found[:1]
 
 
 def of_own_code(fault: Fault) -> dict[str, str]:
