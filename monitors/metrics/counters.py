@@ -44,8 +44,8 @@ KERAS_BAR = re.compile(r"^(?P<n>\d+)/(?P<total>\d+|Unknown)\s*(?:\[[=>.\s]*\]|[�
 RICH_BAR = re.compile(r"(?:\d{1,3}%\s)?[━╸╺─]{3,}\s*(?P<n>\d+)/(?P<total>\d+)")
 TIMES = re.compile(
     r"(?<![\w.])\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?"
-    r"|(?<![\w.])(?<!\S@)(?:\d+ days?, )?\d+:\d\d"  # `acc@1:10.0` is a metric
-    r"(?::\d\d)?(?:\.\d+)?(?![\w])|\b\d+h\d+m(?:\d+s)?\b|\b\d+m\d+(?:\.\d+)?s\b|\b[a-z]{1,12}://\S+"
+    r"|(?<!\S@)(?:(?<![\w.])(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w])"  # `acc@1:10.0` is a metric
+    r"|\b\d+h\d+m(?:\d+s)?\b|\b\d+m\d+(?:\.\d+)?s\b)|\b[a-z]{1,12}://\S+"
 )
 _LAST_WORD = re.compile(r"([^\W\d_]+) $")
 
