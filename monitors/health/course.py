@@ -11,7 +11,7 @@ from monitors.health.evaluation import EvaluationFails
 from monitors.health.evidence import Progress
 from monitors.health.gradients import GradientSpikes
 from monitors.health.learning_signal import NoSignal
-from monitors.health.names import Names
+from monitors.health.names import read
 from monitors.health.not_finite import NotFinite
 from monitors.health.policy import AllClipped, EntropyCollapse, LengthAtCap
 from monitors.health.reward import SHORTEST_WINDOW, WINDOW, RewardCollapse, RewardStuck
@@ -27,7 +27,6 @@ class Course:
     def __init__(self, file: str = "", window: int = WINDOW) -> None:
         window = max(SHORTEST_WINDOW, min(WINDOW, window))
         shortened = window / WINDOW
-        self._names = Names()
         self._progress = Progress(window)
         self._evaluation = EvaluationFails(self._progress)
         self._rules: tuple[Rule, ...] = (
@@ -49,7 +48,7 @@ class Course:
     def add(self, row: Row, line: int) -> list[Alarm]:
         """Take in the next row, and return the alarms that it brings up."""
         self._count += 1
-        seen = self._names.read(row, line, self._count)
+        seen = read(row, line, self._count)
         self._progress.add(seen)
         raised = []
         for rule in self._rules:

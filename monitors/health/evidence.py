@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
+from typing import Any
 
-from monitors.health.types import Seen
+from monitors.health.types import Alarm, Seen
+from monitors.rules import AlarmKind
 
 FIRST_LINES = 3
 LAST_LINES = 2
@@ -59,6 +61,13 @@ class Streak:
             return f"in {self.count} rows"
         return f"at step {self.step}" if self.count == 1 else f"at steps {self.first_step} to {self.step}"
 
+    def alarm(
+        self, kind: AlarmKind, text: str, fatal: bool = False, worthless: bool = False, **data: Any
+    ) -> Alarm:
+        """An alarm with these rows as its evidence."""
+        data["rows"] = self.count
+        return Alarm(kind, text, self.step, self.lines, data, fatal, worthless)
+
 
 def since(step: int | None, line: int) -> str:
     """`since step 3`, or `since line 40` of the log where steps are not known."""
@@ -91,37 +100,24 @@ class Level:
 
 
 class Window:
-    """Mean and standard deviation of the last values, in O(1); sums are made anew now and then, against
-    rounding."""
+    """Mean and standard deviation of the last values."""
 
     def __init__(self, length: int) -> None:
-        self._length = length
         self._values: deque[float] = deque(maxlen=length)
-        self._age = 0
-        self._sum = self._squares = 0.0
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
 
     @property
     def is_full(self) -> bool:
-        return len(self._values) == self._length
-
-    def add(self, value: float) -> None:
-        values = self._values
-        out = values[0] if len(values) == self._length else 0.0
-        values.append(value)
-        self._age += 1
-        if self._age >= self._length:
-            self._age = 0
-            self._sum, self._squares = math.fsum(values), math.fsum(each * each for each in values)
-        else:
-            self._sum += value - out
-            self._squares += value * value - out * out
+        return len(self._values) == self._values.maxlen
 
     def mean(self) -> float:
-        return self._sum / len(self._values)
+        return math.fsum(self._values) / len(self._values)
 
     def deviation(self) -> float:
-        mean = self.mean()
-        return math.sqrt(max(0.0, self._squares / len(self._values) - mean * mean))
+        count = len(self._values)
+        return math.dist(self._values, [self.mean()] * count) / math.sqrt(count)
 
 
 class Progress:

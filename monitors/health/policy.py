@@ -39,9 +39,7 @@ class _Streaks(Rule):
         raise NotImplementedError
 
     def alarm(self) -> Alarm:
-        streak = self._streak
-        data = {"value": self._value, "rows": streak.count}
-        return Alarm(self.kind, f"{self._text()} ({streak.where})", streak.step, streak.lines, data)
+        return self._streak.alarm(self.kind, f"{self._text()} ({self._streak.where})", value=self._value)
 
 
 class EntropyCollapse(_Streaks):

@@ -58,14 +58,9 @@ class RewardStuck(Rule):
         count, value = self._streak.count, self._value or 0.0
         begin = since(self._streak.first_step, self._streak.lines[0])
         begin = "from the first one on" if self._is_from_start else begin
-        return Alarm(
-            "reward_stuck",
-            f"the reward is exactly {value:g} in all {count} rows {begin}",
-            self._streak.step,
-            self._streak.lines,
-            {"reward": value, "rows": count},
-            worthless=value == 0 and count >= WORTHLESS_SHARE * self._rows,
-        )
+        text = f"the reward is exactly {value:g} in all {count} rows {begin}"
+        worthless = value == 0 and count >= WORTHLESS_SHARE * self._rows
+        return self._streak.alarm("reward_stuck", text, worthless=worthless, reward=value)
 
     def at_end(self) -> Alarm | None:
         is_most = self._is_from_start or self._streak.count >= max(STUCK_ROWS / 2, self._rows / 2)
@@ -108,11 +103,6 @@ class RewardCollapse(Rule):
 
     def alarm(self) -> Alarm:
         assert self._best is not None  # it stands
-        return Alarm(
-            "reward_collapse",
-            f"the reward has fallen from {self._best[0]:.4g} to {self._latest:.4g} and stays there "
-            f"({self._low.where})",
-            self._low.step,
-            self._low.lines,
-            {"best": self._best[0], "reward": self._latest, "rows": self._low.count},
-        )
+        best, where = self._best[0], self._low.where
+        text = f"the reward has fallen from {best:.4g} to {self._latest:.4g} and stays there ({where})"
+        return self._low.alarm("reward_collapse", text, best=best, reward=self._latest)

@@ -34,7 +34,7 @@ def test_shortened_history_gives_the_same_plateaus() -> None:
         scores.append(chance.random() + step / 3000 * chance.random())
         rows.add(Row(step, {"val/accuracy": scores[-1]}))
         kept = [score for _, score in rows.pass_rates]
-        assert plateau(kept, 5, 0.01) == plateau(scores, 5, 0.01)
+        assert plateau(kept) == plateau(scores)
     assert len(rows.pass_rates) < 500 and rows.pass_rates[0] == (0, scores[0])
     assert rows.pass_rates[-100:] == list(enumerate(scores))[-100:]
 
