@@ -113,7 +113,7 @@ class Window:
         return len(self._values) == self._values.maxlen
 
     def mean(self) -> float:
-        return math.fsum(self._values) / len(self._values)
+        return sum(self._values) / len(self._values)
 
     def deviation(self) -> float:
         count = len(self._values)
