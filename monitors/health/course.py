@@ -33,7 +33,7 @@ class Course:
             NotFinite(file),
             LossDivergence(),
             RewardStuck(),
-            RewardCollapse(window),
+            RewardCollapse(self._progress, window),
             NoSignal(),
             EntropyCollapse(self._progress, shortened),
             KlExplosion(),

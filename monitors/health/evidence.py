@@ -121,41 +121,29 @@ class Window:
 
 
 class Progress:
-    """True if a run has got a better reward than it began with. `window`: rows that make a level."""
+    """What rewards a run had and has. `window`: rows that make a level; `recent`: the last of them. `start`,
+    `noise`: mean and deviation of the first ones, None and 0 where there are too few."""
 
     def __init__(self, window: int) -> None:
-        self._first = Window(window)
-        self._recent = Window(window)
+        self.recent = Window(window)
+        self.start: float | None = None
+        self.noise = 0.0
         self._highest = -math.inf
-        self._start: float | None = None
-        self._noise = 0.0
 
     def add(self, seen: Seen) -> None:
         reward = seen.of.get("reward")
         if reward is None or not math.isfinite(reward):
             return
         self._highest = max(self._highest, seen.of.get("reward_max", reward))
-        self._recent.add(reward)
-        if self._start is None:
-            self._first.add(reward)
-            if self._first.is_full:
-                self._start, self._noise = self._first.mean(), self._first.deviation()
-
-    @property
-    def has_reward(self) -> bool:
-        """True if there are enough rewards for a level."""
-        return self._start is not None
-
-    @property
-    def recent(self) -> float:
-        """The mean of the last rewards; NaN where there are too few."""
-        return self._recent.mean() if self._recent.is_full else math.nan
+        self.recent.add(reward)
+        if self.start is None and self.recent.is_full:
+            self.start, self.noise = self.recent.mean(), self.recent.deviation()
 
     @property
     def is_good(self) -> bool:
         """True if the reward is clearly above its start, or as high as rewards get here."""
-        if self._start is None:
+        if self.start is None:
             return False
-        recent = self._recent.mean()
+        recent = self.recent.mean()
         is_solved = recent > 0 and recent >= 0.9 * self._highest
-        return is_solved or recent > self._start + max(self._noise, 0.05 * abs(self._start))
+        return is_solved or recent > self.start + max(self.noise, 0.05 * abs(self.start))

@@ -65,7 +65,7 @@ class EntropyCollapse(_Streaks):
             self._start.add(entropy)
         start = self._start.median
         collapsed = len(self._start) >= 3 and start >= LEAST_START and 0 <= entropy <= COLLAPSED * start
-        is_bad = collapsed and self._progress.has_reward and not self._progress.is_good
+        is_bad = collapsed and self._progress.start is not None and not self._progress.is_good
         self._take(is_bad, entropy, seen)
 
     def _text(self) -> str:

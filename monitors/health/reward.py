@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from monitors.health.evidence import Streak, Window, since
+from monitors.health.evidence import Progress, Streak, since
 from monitors.health.types import Alarm, Rule, Seen
 
 STUCK_ROWS = 100
@@ -74,31 +74,26 @@ class RewardCollapse(Rule):
     single rows. `window`: rows that make a level.
     """
 
-    def __init__(self, window: int = WINDOW) -> None:
-        self._window = Window(window)
+    def __init__(self, progress: Progress, window: int) -> None:
+        self._progress = progress
         self._stays = STAYS_LOW * window // WINDOW
-        self._start: float | None = None
         self._best: tuple[float, float] | None = None
         self._latest = 0.0
         self._low = Streak()
 
     def add(self, seen: Seen) -> None:
         reward = seen.of.get("reward")
-        if reward is None or not math.isfinite(reward):
+        start, recent = self._progress.start, self._progress.recent
+        if reward is None or not math.isfinite(reward) or start is None:
             return
-        self._window.add(reward)
-        if not self._window.is_full:
-            return
-        self._latest = mean = self._window.mean()
-        if self._start is None:
-            self._start = mean
+        self._latest = mean = recent.mean()
         if self._best is None or mean > self._best[0]:
-            self._best = (mean, self._window.deviation())
+            self._best = (mean, recent.deviation())
         best, noise = self._best
-        floor = min(0.0, self._start)
+        floor = min(0.0, start)
         drop = best - mean
         is_low = drop > 0 and drop >= DROP * max(best - floor, abs(best))
-        self._low.take(is_low and drop >= DEVIATIONS * max(noise, self._window.deviation()), seen)
+        self._low.take(is_low and drop >= DEVIATIONS * max(noise, recent.deviation()), seen)
         self.standing = self._low.count >= self._stays
 
     def alarm(self) -> Alarm:

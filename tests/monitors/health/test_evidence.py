@@ -62,7 +62,7 @@ def test_progress_is_a_better_reward_or_the_best_there_is(rewards: list[float], 
     for number, reward in enumerate(rewards, start=1):
         values = {"critic/score/mean": reward, "critic/score/max": max(1.0, reward)}
         progress.add(read(Row(number, values), number, number))
-    assert progress.has_reward and progress.is_good is is_good
+    assert progress.start is not None and progress.is_good is is_good
 
 
 def test_alarms_about_rows_without_steps_name_a_line(tmp_path: Path) -> None:
