@@ -4,8 +4,6 @@ The supervisor and the trainer write these files; this module only reads them. E
 that is missing or half written by returning None.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

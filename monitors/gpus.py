@@ -4,8 +4,6 @@ Out: a `GpuReading`; no GPUs where there is no driver. A driver that does not an
 machine without GPUs. GPUs of other makers are not known here.
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Its environment is explicit, because a tmux pane has the environment of the tmux
 a private file that the script deletes after reading; they are never written into the script.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

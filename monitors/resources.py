@@ -1,7 +1,5 @@
 """What a training uses: CPU and memory of its process tree, free memory and disk, GPUs if there are any."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

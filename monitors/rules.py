@@ -1,7 +1,5 @@
 """What a watch looks for: the events it can tell, and the rules with their limits."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from enum import Enum

@@ -4,8 +4,6 @@ In: lines and looks at the clock, as a watch comes by them. Out: `fatal`, the re
 to a good end. Memory stays the same however long the run. What its numbers say is judged in `health/`.
 """
 
-from __future__ import annotations
-
 from monitors.log_prefixes import RAY
 from monitors.logs import Line, is_progress_bar
 from monitors.rules import ERROR_START, HANG_S, FatalSign, is_dead_after_error, is_hang

@@ -5,8 +5,6 @@ with the exit status (`unknown` for what was not launched by `monitors.run` or t
 lines. 2: wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import time

@@ -5,8 +5,6 @@ In: `pane.log`, the metric source, the clock, the disk. Out: events (`poll`), th
 that hold a word of a metric or an error are looked at, so that a chatty one costs next to nothing.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

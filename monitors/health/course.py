@@ -4,8 +4,6 @@ In: rows with the line each stands in, and word of errors between them. Out: ala
 those that stand (`alarms`), and those of a run that is over (`at_end`).
 """
 
-from __future__ import annotations
-
 from monitors.health.divergence import KlExplosion, LossDivergence
 from monitors.health.evaluation import EvaluationFails
 from monitors.health.evidence import Progress

@@ -1,7 +1,5 @@
 """Values that jump up by orders of magnitude and stay there: the loss (divergence) and the KL divergence."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import deque

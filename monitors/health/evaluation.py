@@ -1,7 +1,5 @@
 """Validations that only seem to be made: nothing but zeros or NaN, while the training does better."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Progress, Streak

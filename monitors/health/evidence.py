@@ -1,7 +1,5 @@
 """What rules count with: rows in a row that show something, and the level that a metric used to have."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import deque

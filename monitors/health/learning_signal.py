@@ -1,7 +1,5 @@
 """Steps that teach nothing: no difference within the groups, or gradients that are exactly zero."""
 
-from __future__ import annotations
-
 from monitors.health.evidence import Streak
 from monitors.health.types import Alarm, Rule, Seen
 

@@ -4,8 +4,6 @@ In: rows and errors as a watch comes by them, looks at the clock, the samples in
 to tell, each once until it has passed, and a few times at most.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable

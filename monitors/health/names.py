@@ -3,8 +3,6 @@
 Which name to read for each meaning is kept for rows with the same names, so that a row costs a few look-ups.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Losses, rewards and gradient norms that are not numbers any more."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Streak

@@ -1,7 +1,5 @@
 """A policy that has gone bad: no exploration left, every token clipped, every answer cut off."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Level, Progress, Streak

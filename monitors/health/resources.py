@@ -5,8 +5,6 @@ fills its memory while it starts and then stays there, so only a loss that goes 
 what there was, counts.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from statistics import correlation, linear_regression
 

@@ -1,7 +1,5 @@
 """Rewards that never move, and rewards that fall far below what they were."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Progress, Streak, since

@@ -1,7 +1,5 @@
 """Steps that have become much slower than this run's own, and rows that do not come any more."""
 
-from __future__ import annotations
-
 import statistics
 from collections import deque
 

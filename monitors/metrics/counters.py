@@ -4,8 +4,6 @@ In: the text of a line. Out: the same without its counters, `\\x00` in their pla
 holds them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -11,8 +11,6 @@ The groups `step`, `epoch`, `steps_per_epoch` and `split` say what they are call
 metrics. What an expression does not match is read as any line, and needs no known name to be a row.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace

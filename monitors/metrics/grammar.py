@@ -4,8 +4,6 @@ No framework is known here. A line is a row if it names something that trainings
 steps and is made of named numbers, and if it is made of little else: prose makes it an ordinary line.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from typing import NamedTuple
