@@ -22,7 +22,12 @@ async def test_a_change_is_announced_once(
     log.write_text("")
     called: list[str] = []
     changed, created = asyncio.Event(), asyncio.Event()
-    notifier.ask(log, lambda: (called.append("log"), changed.set()))
+
+    def log_changed() -> None:
+        called.append("log")
+        changed.set()
+
+    notifier.ask(log, log_changed)
     ticket = notifier.ask(log, lambda: called.append("forgotten"))
     assert (ticket < 0) == (limit_reached or platform == "darwin")
     if ticket < 0:  # inotify has one ticket for both

@@ -11,6 +11,7 @@ import pytest
 
 from monitors.files import AttemptFiles, Exit
 from monitors.processes import boot_id, read_process
+from monitors.rules import Event
 from monitors.wait import BACKOFF, Waiter, WakeReason, describe
 from monitors.watch import Watch
 
@@ -135,7 +136,12 @@ async def test_busy_log_is_read_seldom_but_its_first_error_is_told_within_a_seco
     watch = Watch(files, clock=clock.time)
     polls: list[float] = []
     poll = watch.poll_piece
-    monkeypatch.setattr(watch, "poll_piece", lambda final: polls.append(clock.now) or poll(final))
+
+    def noted(final: bool) -> list[Event]:
+        polls.append(clock.now)
+        return poll(final)
+
+    monkeypatch.setattr(watch, "poll_piece", noted)
     wake = await Waiter(files, watch=watch, clock=clock).wait(timeout=60)
     assert (wake.reason, wake.detail) == (WakeReason.EVENT, f"ValueError: {1_000_020}")
     assert wake.waited_s == pytest.approx(20.3, abs=1.1)

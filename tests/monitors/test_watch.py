@@ -318,8 +318,7 @@ def test_one_piece_at_a_time_gives_the_same_as_all_at_once(world: World) -> None
     pieces = world.watch()
     events = pieces.poll_piece()
     assert not pieces.at_end and 0 < pieces.rows.count < 800
-    while not pieces.at_end:
-        events += pieces.poll_piece()
+    events += pieces.poll()
     assert events == world.watch().poll()
     assert [event.kind for event in events] == ["first_step", "error_line"]
     assert pieces.rows.count == 800
