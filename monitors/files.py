@@ -58,7 +58,6 @@ class AttemptFiles:
         self.evaluation_log = self.dir / EVALUATION_LOG
         self.evaluation = self.dir / "evaluation.jsonl"
         self.resources = self.dir / "resources.jsonl"
-        self.validation = self.dir / "validation.md"
         self.diagnosis = self.dir / "diagnosis.json"
         self.trainer = self.dir / "trainer"
         self.trainer_metrics = self.trainer / "metrics.jsonl"

@@ -64,8 +64,13 @@ async def shell_is_back(files: AttemptFiles) -> None:
 
 
 async def log_shows(files: AttemptFiles, text: str) -> None:
-    shows = re.compile(text.encode())
-    await until(lambda: files.pane_log.exists() and shows.search(files.pane_log.read_bytes()), text)
+    def shown() -> bool:
+        ended = files.exit()
+        found = files.pane_log.exists() and re.search(text.encode(), files.pane_log.read_bytes()) is not None
+        assert found or ended is None, ended
+        return found
+
+    await until(shown, text)
 
 
 def python(code: str) -> str:
