@@ -71,13 +71,8 @@ def read(row: Row, line: int, number: int) -> Seen:
     """Return what rules see of a row."""
     values = row.values
     meanings, *kinds = names_to_read(tuple(values))
-    return Seen(
-        row.step,
-        line,
-        number,
-        {meaning: values[name] for meaning, name in meanings.items()},
-        *({name: values[name] for name in names} for names in kinds),
-    )
+    of = {meaning: values[name] for meaning, name in meanings.items()}
+    return Seen(row.step, line, number, of, *[{name: values[name] for name in names} for names in kinds])
 
 
 @lru_cache(maxsize=MOST_SHAPES)
