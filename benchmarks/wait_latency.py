@@ -27,6 +27,7 @@ from pathlib import Path
 
 from _claim import Row, parser, publish
 
+from monitors.alarms import until
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchSpec, launch
 from monitors.tmux import SOCKET_VARIABLE, Session
@@ -132,8 +133,8 @@ async def run(count: int, idle_s: float, spread_s: float, top: Path) -> Result:
 
 async def command_runs(one: Watched) -> None:
     """Return when the command has said that it waits for its delay."""
-    ready = await Waiter(one.files).wait(timeout=60, patterns=["ready"])
-    assert ready.reason == WakeReason.LINE, ready
+    log = one.files.pane_log
+    await asyncio.wait_for(until(lambda: log.exists() and b"ready" in log.read_bytes(), log), 60)
 
 
 async def wake(one: Watched) -> tuple[float, int | None]:

@@ -4,8 +4,6 @@ The supervisor and the trainer write these files; this module only reads them. E
 that is missing or half written by returning None.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -13,105 +11,19 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from monitors.processes import boot_id, read_process, uptime
 from monitors.records import EVALUATION_LOG
+from monitors.records import Exit as Exit
+from monitors.records import Heartbeat as Heartbeat
+from monitors.records import SupervisorInfo as SupervisorInfo
 
 State = Literal["not_started", "running", "ended", "lost"]
 START_PATIENCE_S = 60.0
 LEAST_WATCHED_S = 10.0
-
-
-@dataclass(frozen=True)
-class Exit:
-    """How an attempt ended, as its supervisor recorded it.
-
-    `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start.
-    `status`: exit status as a shell would give it (137 for SIGKILL), None if the command never ran.
-    `signal`: the signal that ended it, if one did. Times are epoch seconds,
-    `ended_uptime` is the end in seconds since the boot.
-    `leftovers`: pids that outlived the command and were killed. `error`: what could not be started, and why.
-    `log_lost_why`: disk full | file size limit | log limit | another error's own words.
-    """
-
-    attempt_id: str
-    reason: str
-    status: int | None = None
-    signal: int | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    ended_uptime: float | None = None
-    pid: int | None = None
-    pgid: int | None = None
-    prepare_status: int | None = None
-    evaluate_status: int | None = None
-    cleanup_status: int | None = None
-    leftovers: tuple[int, ...] = ()
-    host: str = ""
-    boot_id: str = ""
-    error: str | None = None
-    log_lost_bytes: int = 0
-    log_lost_why: str = ""
-
-
-@dataclass(frozen=True)
-class SupervisorInfo:
-    """Who supervises an attempt. `start_ticks` and `boot_id` tell it from a later process of that pid.
-
-    Times are epoch seconds, `…_uptime` the same moments in seconds since the boot.
-    """
-
-    attempt_id: str
-    pid: int
-    start_ticks: int | None = None
-    host: str = ""
-    boot_id: str = ""
-    front_pid: int | None = None
-    guardian_pid: int | None = None
-    started_at: float | None = None
-    command_pid: int | None = None
-    pgid: int | None = None
-    command_start_ticks: int | None = None
-    command_started_at: float | None = None
-    command_started_uptime: float | None = None
-    deadline_uptime: float | None = None
-
-    def running_s(self, now: float) -> float | None:
-        """Seconds since the command started, None before. `now`, in epoch seconds, counts only where another
-        boot supervises: on this one the uptime does, since a clock may be set."""
-        if self.command_started_uptime is not None and self.boot_id == boot_id():
-            return uptime() - self.command_started_uptime
-        return None if self.command_started_at is None else now - self.command_started_at
-
-    def left_s(self, deadline_at: float, now: float) -> float:
-        """Seconds until the supervisor ends the attempt; `deadline_at` and `now` count as in `running_s`."""
-        if self.deadline_uptime is not None and self.boot_id == boot_id():
-            return self.deadline_uptime - uptime()
-        return deadline_at - now
-
-
-@dataclass(frozen=True)
-class Heartbeat:
-    """The supervisor's last sign of life. `state`: prepare | command | evaluate |
-    cleanup. `time`: epoch seconds.
-
-    `group`: the folder of the attempt's control group; "" where there is none, and then `family`: pid and
-    start of each of its processes when last looked at.
-    """
-
-    time: float
-    pid: int
-    state: str
-    command_pid: int | None = None
-    log_bytes: int = 0
-    log_lost_bytes: int = 0
-    log_lost_why: str = ""
-    boot_id: str = ""
-    group: str = ""
-    family: tuple[tuple[int, int], ...] = ()
 
 
 Record = TypeVar("Record", Exit, SupervisorInfo, Heartbeat)
@@ -146,7 +58,6 @@ class AttemptFiles:
         self.evaluation_log = self.dir / EVALUATION_LOG
         self.evaluation = self.dir / "evaluation.jsonl"
         self.resources = self.dir / "resources.jsonl"
-        self.validation = self.dir / "validation.md"
         self.diagnosis = self.dir / "diagnosis.json"
         self.trainer = self.dir / "trainer"
         self.trainer_metrics = self.trainer / "metrics.jsonl"

@@ -4,8 +4,6 @@ Out: a `GpuReading`; no GPUs where there is no driver. A driver that does not an
 machine without GPUs. GPUs of other makers are not known here.
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +63,7 @@ def _answer() -> GpuReading | GpuError:
         return GpuError(f"the GPU driver says: {error}")
     try:
         gpus = tuple(_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
-        return GpuReading(gpus, _text(pynvml.nvmlSystemGetDriverVersion()))
+        return GpuReading(gpus, pynvml.nvmlSystemGetDriverVersion())
     except pynvml.NVMLError as error:
         return GpuError(f"the GPU driver says: {error}")
     finally:
@@ -74,7 +72,7 @@ def _answer() -> GpuReading | GpuError:
 
 def _gpu(nvml: Any, index: int) -> GpuState:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    uuid, name = _text(nvml.nvmlDeviceGetUUID(handle)), _text(nvml.nvmlDeviceGetName(handle))
+    uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
     busy, used, total, pids = 0.0, 0, 0, tuple[int, ...]()
     try:
         used, total = _memory(nvml, handle)
@@ -94,7 +92,3 @@ def _memory(nvml: Any, handle: Any) -> tuple[int, int]:
     except nvml.NVMLError:
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     return int(memory.used), int(memory.total)
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -1,7 +1,5 @@
 """NaN and infinities in JSON, which has no such numbers: words, which `metrics.row.number_of` reads back."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

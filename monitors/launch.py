@@ -5,8 +5,6 @@ Its environment is explicit, because a tmux pane has the environment of the tmux
 a private file that the script deletes after reading; they are never written into the script.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -110,7 +108,11 @@ def write_script(spec: LaunchSpec) -> Path:
     plain = {"PATH": os.defpath, **{name: value for name, value in spec.env.items() if name not in secrets}}
     files = AttemptFiles(spec.attempt_dir)
     files.dir.mkdir(parents=True, exist_ok=True)
-    secret_file = _write_secrets(spec.attempt_id, secrets) if secrets else None
+    secret_file = _secret_file(spec.attempt_id) if secrets else None
+    if secret_file is not None:
+        secret_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lines = [f"export {name}={shlex.quote(value)}\n" for name, value in sorted(secrets.items())]
+        write_atomically(secret_file, "".join(lines))
     write_atomically(files.script, "\n".join(_script_lines(spec, files, plain, secret_file)) + "\n", 0o700)
     return files.script
 
@@ -265,14 +267,6 @@ def _script_lines(
         f"printf '%s\\n' {record} > {exit_file}.tmp && mv {exit_file}.tmp {exit_file}",
         "exit 127",
     ]
-
-
-def _write_secrets(attempt_id: str, secrets: dict[str, str]) -> Path:
-    path = _secret_file(attempt_id)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in sorted(secrets.items())]
-    write_atomically(path, "".join(lines))
-    return path
 
 
 def _secret_file(attempt_id: str) -> Path:

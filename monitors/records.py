@@ -1,4 +1,4 @@
-"""The supervisor's files: the terminal's log, the exit record, and files that are never half written.
+"""The supervisor's files: its records, the terminal's log, and how files are never half written.
 
 No temporary file is opened where something else lies: what a training puts there is not followed. Standard
 library only.
@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from monitors.processes import boot_id, uptime
+
 EVALUATION_LOG = "evaluation.log"
 LOG_BACKLOG_BYTES = 4 << 20
 LOG_TAIL_BYTES = 1 << 20
@@ -26,6 +28,95 @@ WHY_LOST = {
     errno.EDQUOT: "disk full",
     errno.EFBIG: "file size limit",
 }
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How an attempt ended, as its supervisor recorded it.
+
+    `reason`: exited | signalled | deadline | stopped | prepare_failed | could_not_start.
+    `status`: exit status as a shell would give it (137 for SIGKILL), None if the command never ran.
+    `signal`: the signal that ended it, if one did. Times are epoch seconds,
+    `ended_uptime` is the end in seconds since the boot.
+    `leftovers`: pids that outlived the command and were killed. `error`: what could not be started, and why.
+    `log_lost_why`: disk full | file size limit | log limit | another error's own words.
+    """
+
+    attempt_id: str
+    reason: str
+    status: int | None = None
+    signal: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    ended_uptime: float | None = None
+    pid: int | None = None
+    pgid: int | None = None
+    prepare_status: int | None = None
+    evaluate_status: int | None = None
+    cleanup_status: int | None = None
+    leftovers: tuple[int, ...] = ()
+    host: str = ""
+    boot_id: str = ""
+    error: str | None = None
+    log_lost_bytes: int = 0
+    log_lost_why: str = ""
+
+
+@dataclass(frozen=True)
+class SupervisorInfo:
+    """Who supervises an attempt. `start_ticks` and `boot_id` tell it from a later process of that pid.
+
+    Times are epoch seconds, `…_uptime` the same moments in seconds since the boot.
+    """
+
+    attempt_id: str
+    pid: int
+    start_ticks: int | None = None
+    host: str = ""
+    boot_id: str = ""
+    front_pid: int | None = None
+    guardian_pid: int | None = None
+    started_at: float | None = None
+    command_pid: int | None = None
+    pgid: int | None = None
+    command_start_ticks: int | None = None
+    command_started_at: float | None = None
+    command_started_uptime: float | None = None
+    deadline_uptime: float | None = None
+
+    def running_s(self, now: float) -> float | None:
+        """Seconds since the command started, None before. `now`, in epoch seconds, counts only where another
+        boot supervises: on this one the uptime does, since a clock may be set."""
+        if self.command_started_uptime is not None and self.boot_id == boot_id():
+            return uptime() - self.command_started_uptime
+        return None if self.command_started_at is None else now - self.command_started_at
+
+    def left_s(self, deadline_at: float, now: float) -> float:
+        """Seconds until the supervisor ends the attempt; `deadline_at` and `now` count as in `running_s`."""
+        if self.deadline_uptime is not None and self.boot_id == boot_id():
+            return self.deadline_uptime - uptime()
+        return deadline_at - now
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """The supervisor's last sign of life. `state`: prepare | command | evaluate |
+    cleanup. `time`: epoch seconds.
+
+    `group`: the folder of the attempt's control group; "" where there is none, and then `family`: pid and
+    start of each of its processes when last looked at.
+    """
+
+    time: float
+    pid: int
+    state: str
+    command_pid: int | None = None
+    log_bytes: int = 0
+    log_lost_bytes: int = 0
+    log_lost_why: str = ""
+    boot_id: str = ""
+    group: str = ""
+    family: tuple[tuple[int, int], ...] = ()
 
 
 def create_private(path: Path, mode: int = 0o600) -> int:
@@ -107,6 +198,10 @@ class PaneLog:
         """Bytes that are not in the log: dropped for good, or waiting for room on the disk."""
         return self._dropped + len(self._waiting) + len(self._tail)
 
+    @property
+    def why_lost(self) -> str:
+        return self.why if self.lost else ""
+
     def write(self, data: bytes) -> None:
         if self._tail:
             self._hold_back(data)
@@ -182,6 +277,10 @@ class PhaseEnd:
     wait_status: int | None = None
     cause: str | None = None
     error: str | None = None
+
+    @property
+    def is_good(self) -> bool:
+        return self.status == 0 and not self.cause
 
     @property
     def status(self) -> int | None:

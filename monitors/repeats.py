@@ -7,8 +7,6 @@ place, as the folds of a cross validation do, the batches of a test, and epochs 
 are rounded, repeat nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

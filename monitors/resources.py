@@ -1,7 +1,5 @@
 """What a training uses: CPU and memory of its process tree, free memory and disk, GPUs if there are any."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -14,29 +12,20 @@ from pathlib import Path
 from monitors.gpus import GpuError, read_gpus
 
 GPU_LIMIT_S = 10.0
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU. `busy_percent` of the last moment; memory in bytes."""
-
-    index: int
-    name: str
-    busy_percent: float
-    memory_used_bytes: int
-    memory_total_bytes: int
+OF_A_GPU = ("index", "name", "busy_percent", "memory_used_bytes", "memory_total_bytes")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample. `cpu_percent`: the tree since the last sample, 100 per core; `time`: epoch seconds."""
+    """One sample. `cpu_percent`: the tree since the last sample, 100 per core; `time`: epoch seconds.
+    `gpus`: of each what `OF_A_GPU` names."""
 
     time: float
     cpu_percent: float
     rss_bytes: int
     mem_available_bytes: int
     disk_free_bytes: int
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[dict[str, object], ...] = ()
 
 
 class ResourceSampler:
@@ -93,13 +82,9 @@ def disk_free(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def gpus() -> tuple[Gpu, ...]:
+def gpus() -> tuple[dict[str, object], ...]:
     """The GPUs of this machine; () where there are none or their driver does not answer."""
     try:
-        states = read_gpus(GPU_LIMIT_S).gpus
+        return tuple({key: getattr(each, key) for key in OF_A_GPU} for each in read_gpus(GPU_LIMIT_S).gpus)
     except GpuError:
         return ()
-    return tuple(
-        Gpu(each.index, each.name, each.busy_percent, each.memory_used_bytes, each.memory_total_bytes)
-        for each in states
-    )

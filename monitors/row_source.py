@@ -1,7 +1,5 @@
 """Rows from other files than the log: what a watch asks for where the log itself holds none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol

@@ -1,7 +1,5 @@
 """What the rows of one attempt leave behind: the latest values and short histories, however many they are."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

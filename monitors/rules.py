@@ -1,7 +1,5 @@
 """What a watch looks for: the events it can tell, and the rules with their limits."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from enum import Enum
@@ -57,8 +55,12 @@ PASS_RATE_NAME = re.compile(
 MUST_BE_FINITE = re.compile(r"loss|grad_norm|reward|kl|entropy")
 GRADIENT_NAME = re.compile(r"grad(?:ient)?_norm")
 
+HANG_S = 1800.0
 HANG_FACTOR = 10.0
 SILENT_AFTER_ERROR_S = 600.0
+PLATEAU_EVALUATIONS = 5
+PLATEAU_DELTA = 0.01
+DISK_LOW_BYTES = 1 << 30
 
 
 class MetricSource(Enum):
@@ -83,22 +85,15 @@ class Event:
 
 @dataclass(frozen=True)
 class WatchRules:
-    """The limits of a watch; None switches a rule off.
+    """What a plan says of its training.
 
     `expects_kl`: only a row with a KL loss proves the first step. `first_step_timeout_s`: counted from the
-    start. `hang_s`: no output and no row for so long. `plateau_evaluations`: so many validations in a row
-    that are no more than `plateau_delta` better than the best before them. `disk_low_bytes`: free space on
-    the attempt's disk. `ignored_errors`: regular expressions of error lines that mean nothing.
+    start.
     """
 
     expects_kl: bool = False
     patterns: MetricPatterns = field(default_factory=MetricPatterns)
-    first_step_timeout_s: float | None = 1200.0
-    hang_s: float | None = 1800.0
-    plateau_evaluations: int | None = 5
-    plateau_delta: float = 0.01
-    disk_low_bytes: int | None = 1 << 30
-    ignored_errors: tuple[str, ...] = ()
+    first_step_timeout_s: float = 1200.0
 
 
 @dataclass(frozen=True)
@@ -136,16 +131,16 @@ def proves_first_step(row: Row, rules: WatchRules) -> bool:
     return not is_validation(row)
 
 
-def plateau(scores: list[float], evaluations: int, delta: float) -> bool:
-    """Say whether the last `evaluations` scores brought nothing: their best is within `delta` of the best
-    before."""
-    before, last = scores[:-evaluations], scores[-evaluations:]
-    return bool(before) and len(last) == evaluations and max(last) <= max(before) + delta
+def plateau(scores: list[float]) -> bool:
+    """Say whether the last `PLATEAU_EVALUATIONS` scores brought nothing: their best is within `PLATEAU_DELTA`
+    of the best before."""
+    before, last = scores[:-PLATEAU_EVALUATIONS], scores[-PLATEAU_EVALUATIONS:]
+    return bool(before) and max(last) <= max(before) + PLATEAU_DELTA
 
 
-def is_hang(silent_s: float, longest_silence_s: float, hang_s: float | None) -> bool:
+def is_hang(silent_s: float, longest_silence_s: float) -> bool:
     """Say whether a silence is beyond the limit and far beyond everything this run has done before."""
-    return hang_s is not None and silent_s > hang_s and silent_s > HANG_FACTOR * longest_silence_s
+    return silent_s > max(HANG_S, HANG_FACTOR * longest_silence_s)
 
 
 def is_dead_after_error(silent_s: float, longest_silence_s: float) -> bool:

@@ -4,8 +4,6 @@ Its log, heartbeat and exit status go to `$XDG_STATE_HOME/harness/sessions/SESSI
 `python -m monitors.wait SESSION SECONDS` finds them by the session's name.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

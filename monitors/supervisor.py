@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from monitors import attempt_processes
@@ -29,9 +29,12 @@ from monitors.processes import (
 )
 from monitors.records import (
     EVALUATION_LOG,
+    Exit,
     ExitRecord,
+    Heartbeat,
     PaneLog,
     PhaseEnd,
+    SupervisorInfo,
     create_private,
     folder_is_removed,
     overwrite,
@@ -58,14 +61,9 @@ class Supervisor:
     guardian: int
     guardian_pid: int
     group: Path | None
-    started_at: float = field(default_factory=time.time)
     started_uptime: float = field(default_factory=uptime)
     phase: str = "prepare"
     child: int | None = None
-    command_pid: int | None = None
-    command_ticks: int | None = None
-    command_started_at: float | None = None
-    command_started_uptime: float | None = None
     stop_asked: bool = False
     leftovers: set[int] = field(default_factory=set)
     ended: dict[int, int] = field(default_factory=dict)
@@ -74,7 +72,20 @@ class Supervisor:
     next_noting: float = 0.0
 
     def __post_init__(self) -> None:
-        self.deadline: float | None = self.options.deadline
+        entry, self.deadline = read_process(os.getpid()), self.options.deadline
+        self.info = SupervisorInfo(
+            self.options.attempt_id,
+            os.getpid(),
+            entry.start_ticks if entry else None,
+            socket.gethostname(),
+            boot_id(),
+            self.front_pid,
+            self.guardian_pid,
+            started_at=time.time(),
+            deadline_uptime=self.deadline,
+        )
+        self.ends = {phase: PhaseEnd() for phase in ("prepare", "command", "evaluate", "cleanup")}
+        self.ends["prepare"] = PhaseEnd(wait_status=0)
         self.log = PaneLog(Path("pane.log"), self.options.log_limit)
         self.output, self.logs = self.log, [self.log]
         self.exit_record = ExitRecord(Path("exit.json"))
@@ -86,8 +97,6 @@ class Supervisor:
         self.selector.register(self.terminal.master, selectors.EVENT_READ, self.read_terminal)
         self.selector.register(self.front, selectors.EVENT_READ, self.read_front)
         self.selector.register(self.signals, selectors.EVENT_READ, self.read_signals)
-        self.boot_id = boot_id()
-        self.entry = read_process(os.getpid())
 
     def catch_signals(self) -> None:
         """Turn SIGCHLD and SIGTERM into bytes on a socket; ignore what a dying terminal sends."""
@@ -105,25 +114,9 @@ class Supervisor:
     def announce(self) -> bool:
         """Write started/supervisor.json: who supervises, and which process is the command; say whether the
         disk took it."""
-        record = {
-            "attempt_id": self.options.attempt_id,
-            "pid": os.getpid(),
-            "start_ticks": self.entry.start_ticks if self.entry else None,
-            "host": socket.gethostname(),
-            "boot_id": self.boot_id,
-            "front_pid": self.front_pid,
-            "guardian_pid": self.guardian_pid,
-            "started_at": self.started_at,
-            "deadline_uptime": self.deadline,
-            "command_pid": self.command_pid,
-            "pgid": self.command_pid,
-            "command_start_ticks": self.command_ticks,
-            "command_started_at": self.command_started_at,
-            "command_started_uptime": self.command_started_uptime,
-        }
         with contextlib.suppress(OSError):
             SUPERVISOR_FILE.parent.mkdir(exist_ok=True)
-        return saved(write_atomically, SUPERVISOR_FILE, record)
+        return saved(write_atomically, SUPERVISOR_FILE, vars(self.info))
 
     # --- the event loop -------------------------------------------------------------------------------
 
@@ -150,21 +143,19 @@ class Supervisor:
         behind = [log for log in self.logs if not log.flush()]
         announced = os.path.exists(SUPERVISOR_FILE) or self.announce()  # noqa: PTH110  a tenth of the time
         self.note_family()
-        record = {
-            "time": time.time(),
-            "pid": os.getpid(),
-            "boot_id": self.boot_id,
-            "command_pid": self.command_pid,
-            "state": self.phase,
-            "log_bytes": self.log.written,
-            **self.lost_of_log(),
-            "group": str(self.group or ""),
-            "family": self.noted,
-        }
-        return saved(overwrite, Path("heartbeat"), record) and not behind and announced
-
-    def lost_of_log(self) -> dict[str, object]:
-        return {"log_lost_bytes": self.log.lost, "log_lost_why": self.log.why if self.log.lost else ""}
+        sign = Heartbeat(
+            time.time(),
+            os.getpid(),
+            self.phase,
+            self.info.command_pid,
+            self.log.written,
+            self.log.lost,
+            self.log.why_lost,
+            self.info.boot_id,
+            str(self.group or ""),
+            tuple(self.noted),
+        )
+        return saved(overwrite, Path("heartbeat"), vars(sign)) and not behind and announced
 
     def note_family(self) -> None:
         """Where there is no group, note who belongs to the attempt, for whoever ends it should we be killed:
@@ -223,19 +214,17 @@ class Supervisor:
     def run(self) -> None:
         """Run the phases and write exit.json."""
         self.announce()
-        prepare = PhaseEnd(wait_status=0)
-        command = evaluation = cleanup = PhaseEnd()
         if self.options.prepare:
-            prepare = self.run_phase("prepare", self.options.prepare, self.deadline)
-        if prepare.status == 0 and not prepare.cause:
+            self.ends["prepare"] = self.run_phase("prepare", self.options.prepare, self.deadline)
+        if self.ends["prepare"].is_good:
             prepared = self.family()
-            command = self.run_phase("command", self.options.command, self.deadline)
-            if self.options.evaluate and command.status == 0 and not command.cause:
-                evaluation = self.evaluate(prepared)
+            self.ends["command"] = self.run_phase("command", self.options.command, self.deadline)
+            if self.options.evaluate and self.ends["command"].is_good:
+                self.ends["evaluate"] = self.evaluate(prepared)
         ended_at, took_s = time.time(), uptime() - self.started_uptime
         if self.options.cleanup:
             limit = uptime() + self.options.cleanup_timeout
-            cleanup = self.run_phase("cleanup", self.options.cleanup, limit)
+            self.ends["cleanup"] = self.run_phase("cleanup", self.options.cleanup, limit)
         self.kill_family()
         self.drain_terminal()
         dismiss(self.guardian)
@@ -244,7 +233,7 @@ class Supervisor:
         give_up = time.monotonic() + FULL_DISK_PATIENCE_S
         while not self.beat() and time.monotonic() < give_up and not folder_is_removed():
             time.sleep(0.5)
-        self.exit_record.write(self.outcome(prepare, command, evaluation, cleanup, ended_at, took_s))
+        self.exit_record.write(vars(self.outcome(ended_at, took_s)))
 
     def evaluate(self, prepared: set[int]) -> PhaseEnd:
         """Run what measures the result; what it prints goes to a log of its own. What the command left behind
@@ -260,17 +249,10 @@ class Supervisor:
         self.output = self.log
         return end
 
-    def outcome(
-        self,
-        prepare: PhaseEnd,
-        command: PhaseEnd,
-        evaluation: PhaseEnd,
-        cleanup: PhaseEnd,
-        ended_at: float,
-        took_s: float,
-    ) -> dict[str, object]:
-        """Sum the phases up as the record that goes into exit.json. Both its times stand on the clock as it
-        was at the end: their difference is the time taken, even if the clock was set meanwhile."""
+    def outcome(self, ended_at: float, took_s: float) -> Exit:
+        """Sum the phases up. Both times stand on the clock as it was at the end: their difference is the time
+        taken, even if the clock was set meanwhile."""
+        prepare, command, evaluation, cleanup = self.ends.values()
         error = prepare.error or command.error
         if cause := prepare.cause or command.cause or evaluation.cause:
             reason = cause
@@ -280,25 +262,26 @@ class Supervisor:
             reason = "prepare_failed"
         else:
             reason = "signalled" if command.signal else "exited"
-        return {
-            "attempt_id": self.options.attempt_id,
-            "reason": reason,
-            "status": command.status,
-            "signal": command.signal,
-            "started_at": ended_at - took_s,
-            "ended_at": ended_at,
-            "ended_uptime": self.started_uptime + took_s,
-            "pid": self.command_pid,
-            "pgid": self.command_pid,
-            "prepare_status": prepare.status if self.options.prepare else None,
-            "evaluate_status": evaluation.status,
-            "cleanup_status": cleanup.status,
-            "leftovers": sorted(self.leftovers)[:MOST_LEFTOVERS],
-            "host": socket.gethostname(),
-            "boot_id": self.boot_id,
-            "error": error or evaluation.error or cleanup.error,
-            **self.lost_of_log(),
-        }
+        return Exit(
+            self.options.attempt_id,
+            reason,
+            command.status,
+            command.signal,
+            started_at=ended_at - took_s,
+            ended_at=ended_at,
+            ended_uptime=self.started_uptime + took_s,
+            pid=self.info.command_pid,
+            pgid=self.info.pgid,
+            prepare_status=prepare.status if self.options.prepare else None,
+            evaluate_status=evaluation.status,
+            cleanup_status=cleanup.status,
+            leftovers=tuple(sorted(self.leftovers)[:MOST_LEFTOVERS]),
+            host=socket.gethostname(),
+            boot_id=self.info.boot_id,
+            error=error or evaluation.error or cleanup.error,
+            log_lost_bytes=self.log.lost,
+            log_lost_why=self.log.why_lost,
+        )
 
     def run_phase(self, phase: str, command: str, until: float | None) -> PhaseEnd:
         """Run a shell command until it ends, a stop is asked for, or `until` (uptime, s) is over."""
@@ -309,8 +292,14 @@ class Supervisor:
         self.child = pid
         if phase == "command" and not error:
             entry = read_process(pid)
-            self.command_pid, self.command_ticks = pid, entry.start_ticks if entry else None
-            self.command_started_at, self.command_started_uptime = time.time(), uptime()
+            self.info = replace(
+                self.info,
+                command_pid=pid,
+                pgid=pid,
+                command_start_ticks=entry.start_ticks if entry else None,
+                command_started_at=time.time(),
+                command_started_uptime=uptime(),
+            )
             self.announce()
         self.next_heartbeat = 0.0
         while pid not in self.ended:

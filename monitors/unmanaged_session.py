@@ -8,8 +8,6 @@ for PLAIN_PROMPT_S where it is a shell that cannot. SETTLE_S is for all others, 
 typed to start.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import termios

@@ -4,11 +4,9 @@ In: lines and looks at the clock, as a watch comes by them. Out: `fatal`, the re
 to a good end. Memory stays the same however long the run. What its numbers say is judged in `health/`.
 """
 
-from __future__ import annotations
-
 from monitors.log_prefixes import RAY
 from monitors.logs import Line, is_progress_bar
-from monitors.rules import ERROR_START, FatalSign, is_dead_after_error, is_hang
+from monitors.rules import ERROR_START, HANG_S, FatalSign, is_dead_after_error, is_hang
 
 AWAY_S = 600.0
 
@@ -16,8 +14,7 @@ AWAY_S = 600.0
 class Vitals:
     """The signs of life of one attempt. Times are those of a clock that nobody sets."""
 
-    def __init__(self, hang_s: float | None) -> None:
-        self._hang_s = hang_s
+    def __init__(self) -> None:
         self._error: Line | None = None
         self._looked_at: float | None = None
         self._signs: object = None
@@ -42,7 +39,7 @@ class Vitals:
         the first look counts as one silence, at most as long as the limit, since a longer one would have been
         told."""
         if self._looked_at is None:
-            self._longest_silence_s = running_s if self._hang_s is None else min(running_s, self._hang_s)
+            self._longest_silence_s = min(running_s, HANG_S)
             self._counts_from = now
         elif now - self._looked_at > AWAY_S:  # the machine slept: that is no silence of the training's
             self._counts_from = now
@@ -62,9 +59,9 @@ class Vitals:
         found: dict[FatalSign, str] = {}
         silent_s = self.silent_s(now)
         longest_s = self._longest_silence_s
-        if is_hang(silent_s, longest_s, self._hang_s):
+        if is_hang(silent_s, longest_s):
             found["silence"] = (
-                f"no output and no metric row for {silent_s:.0f} s; the limit is {self._hang_s:.0f} s, "
+                f"no output and no metric row for {silent_s:.0f} s; the limit is {HANG_S:.0f} s, "
                 f"and the longest silence before was {longest_s:.0f} s"
             )
         if self._error and is_dead_after_error(silent_s, longest_s):

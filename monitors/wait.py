@@ -11,10 +11,7 @@ command still runs, 1 that it ended or the session is gone; a line says which.
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -22,7 +19,6 @@ from typing import TYPE_CHECKING
 from monitors.alarms import Alarms
 from monitors.clock import Clock, SystemClock
 from monitors.files import AttemptFiles, Exit
-from monitors.logs import PIECE_BYTES, Line, LogReader
 from monitors.processes import read_process
 from monitors.tmux import Session, TmuxError
 
@@ -42,7 +38,6 @@ class WakeReason(Enum):
     EXITED = "exited"  # the attempt ended; `Wake.exit` says how
     SESSION_GONE = "session_gone"  # the tmux session is gone, the training may go on; said once
     EVENT = "event"  # the watch found something; `Wake.events`
-    LINE = "line"  # a pattern appeared in the log; `Wake.line`
     DEADLINE = "deadline"  # the caller's deadline passed
     TICK = "tick"  # the interval is over and it still runs
     LOST = "lost"  # the supervisor died without recording an exit
@@ -57,13 +52,12 @@ class Wake:
     waited_s: float
     exit: Exit | None = None
     events: tuple[Event, ...] = ()
-    line: Line | None = None
 
 
 class Waiter:
     """Waits for one attempt; hundreds can wait side by side in one event loop.
 
-    Log lines and events are told once: what one `wait` returned, the next does not return again.
+    Events are told once: what one `wait` returned, the next does not return again.
     """
 
     def __init__(
@@ -79,39 +73,29 @@ class Waiter:
         self._watch = watch
         self._clock: Clock = clock or SystemClock()
         self._intervals_waited = 0
-        self._log = LogReader(files.pane_log)
-        self._unseen: deque[Line] = deque()
         self._untold: list[Event] = []
         self._pane: tuple[int, int | None] | None = None
         self._next_session_look = 0.0
         self._session_gone_told = False
 
-    async def wait(
-        self,
-        timeout: float | None = None,
-        deadline: float | None = None,
-        patterns: Sequence[str | re.Pattern[str]] = (),
-    ) -> Wake:
+    async def wait(self, timeout: float | None = None, deadline: float | None = None) -> Wake:
         """Wait until something happens, `timeout` seconds at most (default: the next back-off interval).
 
-        `deadline`: epoch seconds. `patterns`: regular expressions searched in each new line of the log.
-        An attempt that has not started yet is waited for. Cancelling is safe.
+        `deadline`: epoch seconds. An attempt that has not started yet is waited for. Cancelling is safe.
         """
-        compiled = [re.compile(pattern) for pattern in patterns]
         begun = self._clock.time()
         interval = BACKOFF[min(self._intervals_waited, len(BACKOFF) - 1)] if timeout is None else timeout
         event = asyncio.Event()
-        wants_log = bool(compiled or self._watch)
         log_is_quiet, next_log_look = True, begun
         self._next_session_look = begun
         with Alarms(event) as alarms:
             while True:
                 now = self._clock.time()
-                reads_log = wants_log and not 0 < next_log_look - now <= BUSY_LOG_PACE_S
+                reads_log = self._watch is not None and not 0 < next_log_look - now <= BUSY_LOG_PACE_S
                 event.clear()
                 self._set_alarms(alarms, reads_log and log_is_quiet)
                 already_read = self._bytes_read()
-                if wake := await self._look(compiled, reads_log, begun, alarms):
+                if wake := await self._look(reads_log, begun, alarms):
                     return wake
                 if deadline is not None and now >= deadline:
                     return self._wake(WakeReason.DEADLINE, "the deadline has passed", begun)
@@ -130,7 +114,7 @@ class Waiter:
                 await self._clock.wait(event, min(ends) - now)
 
     def _bytes_read(self) -> int:
-        return self._log.bytes_read + (self._watch.bytes_read if self._watch else 0)
+        return self._watch.bytes_read if self._watch else 0
 
     def _set_alarms(self, alarms: Alarms, log: bool) -> None:
         """Arm everything that can happen next; what happened before is seen by the look that follows."""
@@ -142,27 +126,21 @@ class Waiter:
             alarms.on_process_end(info.pid)
         if self._pane and not self._session_gone_told:
             alarms.on_process_end(self._pane[0])
-        if log:
-            for path in self._watch.paths() if self._watch else [self._files.pane_log]:
-                alarms.on_change(path)
+        for path in self._watch.paths() if self._watch and log else ():
+            alarms.on_change(path)
 
-    async def _look(
-        self, patterns: list[re.Pattern[str]], reads_log: bool, begun: float, alarms: Alarms
-    ) -> Wake | None:
+    async def _look(self, reads_log: bool, begun: float, alarms: Alarms) -> Wake | None:
         """Look at everything once, the most final first."""
         state = self._files.state()
         over = state in ("ended", "lost")
         if self._watch and (reads_log or over):
             await self._read_events(self._watch, final=over)
-        events = tuple(self._untold)
         if over:
             ending = self._files.exit()
             reason = WakeReason.EXITED if ending else WakeReason.LOST
-            return self._wake(reason, describe(ending), begun, exit=ending, events=events)
-        if events:
-            return self._wake(WakeReason.EVENT, events[0].text, begun, events=events)
-        if patterns and reads_log and (line := await self._find_line(patterns)):
-            return self._wake(WakeReason.LINE, line.text, begun, line=line)
+            return self._wake(reason, describe(ending), begun, ending)
+        if self._untold:
+            return self._wake(WakeReason.EVENT, self._untold[0].text, begun)
         if await self._session_is_gone(alarms):
             gone = "the tmux session is gone"
             goes_on = "the command still runs" if state == "running" else "the command had not started"
@@ -176,17 +154,6 @@ class Waiter:
         while not watch.at_end:
             await asyncio.sleep(0)
             self._untold += watch.poll_piece(final)
-
-    async def _find_line(self, patterns: list[re.Pattern[str]]) -> Line | None:
-        while True:
-            while self._unseen:
-                line = self._unseen.popleft()
-                if any(pattern.search(line.text) for pattern in patterns):
-                    return line
-            self._unseen.extend(self._log.read(most_bytes=PIECE_BYTES))
-            if not self._unseen and self._log.at_end:
-                return None
-            await asyncio.sleep(0)
 
     async def _session_is_gone(self, alarms: Alarms) -> bool:
         """Ask tmux only when the pane's process is not there; tell a running attempt's loss once."""
@@ -212,19 +179,9 @@ class Waiter:
     def _is_starting(self) -> bool:
         return self._files.started.exists() and self._files.supervisor() is None
 
-    def _wake(
-        self,
-        reason: WakeReason,
-        detail: str,
-        begun: float,
-        *,
-        exit: Exit | None = None,
-        events: tuple[Event, ...] = (),
-        line: Line | None = None,
-    ) -> Wake:
-        if events:
-            self._untold.clear()
-        return Wake(reason, detail, self._clock.time() - begun, exit, events, line)
+    def _wake(self, reason: WakeReason, detail: str, begun: float, exit: Exit | None = None) -> Wake:
+        events, self._untold = tuple(self._untold), []
+        return Wake(reason, detail, self._clock.time() - begun, exit, events)
 
 
 def _pace(grown: int) -> float:

@@ -5,8 +5,6 @@ with the exit status (`unknown` for what was not launched by `monitors.run` or t
 lines. 2: wrong use.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import time
@@ -48,7 +46,10 @@ async def _wait(session: Session, seconds: float) -> tuple[bool, str, list[str]]
     if not files and not session.exists():
         return True, "there is no tmux session of this name, and none was launched here", []
     if files and files.state() not in ("ended", "lost"):
-        return await _wait_for_attempt(files, session, seconds)
+        wake = await Waiter(files, session).wait(timeout=seconds)
+        if wake.reason == WakeReason.TICK:
+            return False, "still running", []
+        return True, wake.detail, _last_of_log(files)
     ending = await wait_for_pane(session, until, SystemClock())
     if ending == "runs":
         return False, "still running", []
@@ -57,15 +58,6 @@ async def _wait(session: Session, seconds: float) -> tuple[bool, str, list[str]]
     if ending == "gone":
         return True, "the session is gone, exit status unknown", []
     return True, "the command ended, exit status unknown", session.capture(LAST_LINES)
-
-
-async def _wait_for_attempt(
-    files: AttemptFiles, session: Session, seconds: float
-) -> tuple[bool, str, list[str]]:
-    wake = await Waiter(files, session).wait(timeout=seconds)
-    if wake.reason == WakeReason.TICK:
-        return False, "still running", []
-    return True, wake.detail, _last_of_log(files)
 
 
 def _last_of_log(files: AttemptFiles) -> list[str]:

@@ -5,8 +5,6 @@ In: `pane.log`, the metric source, the clock, the disk. Out: events (`poll`), th
 that hold a word of a metric or an error are looked at, so that a chatty one costs next to nothing.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -28,8 +26,11 @@ from monitors.resources import disk_free
 from monitors.row_source import RowSource
 from monitors.rows import Rows
 from monitors.rules import (
+    DISK_LOW_BYTES,
     ERROR_WORDS,
+    HANG_S,
     MUST_BE_FINITE,
+    PLATEAU_EVALUATIONS,
     Event,
     EventKind,
     FatalSign,
@@ -68,7 +69,6 @@ class Watch:
         self._clock = clock
         self._log = LogReader(files.pane_log)
         self._trainer = LogReader(files.trainer_metrics)
-        self._ignored = [re.compile(pattern) for pattern in self._rules.ignored_errors]
         self._told: set[str] = set()
         self._told_errors: dict[str, None] = {}
         self._error_pause_ends = -math.inf
@@ -76,7 +76,7 @@ class Watch:
         self._next_disk_check = -math.inf
         self._events: list[Event] = []
         self._metrics_file: MetricsFile | None = None
-        self._vitals = Vitals(self._rules.hang_s)
+        self._vitals = Vitals()
         self._health = LiveHealth(source.value, files.resources)
         words = self._rules.patterns.words()
         self._reads_every_line = words is None or (self._reads_rows and not finds_every_family())
@@ -207,8 +207,6 @@ class Watch:
 
     def _error(self, line: Line) -> None:
         """Tell a new error at once, then hold back for a while: one failure prints many lines."""
-        if any(pattern.search(line.text) for pattern in self._ignored):
-            return
         self._vitals.line(line)
         self._health.error()
         shape = re.sub(r"\d+", "0", line.text[:LONGEST_TOLD])[:200]
@@ -314,11 +312,9 @@ class Watch:
                 )
 
     def _check_plateau(self) -> None:
-        wanted = self._rules.plateau_evaluations
-        if wanted is None:
-            return
+        wanted = PLATEAU_EVALUATIONS
         scores = [score for _, score in self.rows.pass_rates]
-        if not plateau(scores, wanted, self._rules.plateau_delta):
+        if not plateau(scores):
             self._told.discard("plateau")
             self.plateau = None
             return
@@ -342,14 +338,12 @@ class Watch:
             self._tell_alarm(alarm)
         limit = self._rules.first_step_timeout_s
         has_begun = self.rows.first_step_seen or self._files.evaluates()
-        if limit is not None and running_s > limit and not has_begun:
+        if running_s > limit and not has_begun:
             self._tell_once(
                 "first_step_timeout", f"no first step within {limit:.0f} s", data={"limit_s": limit}
             )
-        if self._rules.hang_s is None:
-            return
         silent = self._vitals.silent_s(now)
-        if silent > self._rules.hang_s:
+        if silent > HANG_S:
             text = f"no output for {silent:.0f} s"
             self._tell_once("hang", text, step=self.rows.step, data={"silent_s": silent})
         else:
@@ -361,11 +355,11 @@ class Watch:
             if self._files.supervisor() is not None:
                 self._tell_once("folder_gone", f"{self._files.dir} is gone; what runs in it goes on")
             return
-        if self._rules.disk_low_bytes is None or now < self._next_disk_check:
+        if now < self._next_disk_check:
             return
         self._next_disk_check = now + DISK_CHECK_S
         free = disk_free(self._files.dir)
-        if free < self._rules.disk_low_bytes:
+        if free < DISK_LOW_BYTES:
             self._tell_once("disk_low", f"{free / 1e9:.2f} GB left on disk", data={"free_bytes": free})
         else:
             self._told.discard("disk_low")

@@ -57,7 +57,7 @@ class FakeNvml:
         of_device = {
             "nvmlDeviceGetHandleByIndex": lambda index: self.gpus[index],
             "nvmlDeviceGetUUID": lambda gpu: gpu[0],
-            "nvmlDeviceGetName": lambda gpu: b"NVIDIA H100 80GB HBM3",
+            "nvmlDeviceGetName": lambda gpu: "NVIDIA H100 80GB HBM3",
             "nvmlDeviceGetUtilizationRates": lambda gpu: SimpleNamespace(gpu=37),
             "nvmlDeviceGetComputeRunningProcesses": self._processes,
         }

@@ -4,8 +4,6 @@ In: (line number, row) in their order, all of a run or evenly thinned out. Out: 
 at the end first. A log may hold several runs: where the steps begin anew or leap, another one is judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice, pairwise

@@ -4,14 +4,12 @@ In: rows with the line each stands in, and word of errors between them. Out: ala
 those that stand (`alarms`), and those of a run that is over (`at_end`).
 """
 
-from __future__ import annotations
-
 from monitors.health.divergence import KlExplosion, LossDivergence
 from monitors.health.evaluation import EvaluationFails
 from monitors.health.evidence import Progress
 from monitors.health.gradients import GradientSpikes
 from monitors.health.learning_signal import NoSignal
-from monitors.health.names import Names
+from monitors.health.names import read
 from monitors.health.not_finite import NotFinite
 from monitors.health.policy import AllClipped, EntropyCollapse, LengthAtCap
 from monitors.health.reward import SHORTEST_WINDOW, WINDOW, RewardCollapse, RewardStuck
@@ -27,14 +25,13 @@ class Course:
     def __init__(self, file: str = "", window: int = WINDOW) -> None:
         window = max(SHORTEST_WINDOW, min(WINDOW, window))
         shortened = window / WINDOW
-        self._names = Names()
         self._progress = Progress(window)
         self._evaluation = EvaluationFails(self._progress)
         self._rules: tuple[Rule, ...] = (
             NotFinite(file),
             LossDivergence(),
             RewardStuck(),
-            RewardCollapse(window),
+            RewardCollapse(self._progress, window),
             NoSignal(),
             EntropyCollapse(self._progress, shortened),
             KlExplosion(),
@@ -49,7 +46,7 @@ class Course:
     def add(self, row: Row, line: int) -> list[Alarm]:
         """Take in the next row, and return the alarms that it brings up."""
         self._count += 1
-        seen = self._names.read(row, line, self._count)
+        seen = read(row, line, self._count)
         self._progress.add(seen)
         raised = []
         for rule in self._rules:

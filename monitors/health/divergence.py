@@ -1,7 +1,5 @@
 """Values that jump up by orders of magnitude and stay there: the loss (divergence) and the KL divergence."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import deque
@@ -17,8 +15,8 @@ BACK = 10.0
 ABSURD = 1e12  # no loss of a working training, whatever was before
 LOSS_FACTOR, LOSS_FLOOR = 100.0, 100.0
 VALUE_FACTOR = 1e6  # a value function's loss is a squared return: it grows with the success of a run
-KL_FACTOR, KL_FLOOR = 30.0, 10.0
-UPDATE_KL_FACTOR, UPDATE_KL_FLOOR = 30.0, 1.0
+KL_LIMITS = (("kl", 30.0, 10.0), ("update_kl", 30.0, 1.0))
+"""Meaning, factor and floor."""
 WORTHLESS_FACTOR = 1e6
 MOST_METRICS = 8
 START_ROWS = 10
@@ -80,16 +78,12 @@ class _Explosions(Rule):
         self._worst: tuple[str, Explosion] | None = None
         self._has_news = False
 
-    def _limits(self, name: str) -> tuple[float, float]:
-        """The factor and the floor of a metric."""
-        raise NotImplementedError
-
-    def _take(self, name: str, value: float, seen: Seen) -> None:
+    def _take(self, name: str, value: float, seen: Seen, factor: float, floor: float) -> None:
         found = self._of.get(name)
         if found is None:
             if len(self._of) >= MOST_METRICS:
                 return
-            found = self._of[name] = Explosion(*self._limits(name))
+            found = self._of[name] = Explosion(factor, floor)
         found.add(value, seen)
         if found.streak.count:
             self._has_news = True
@@ -104,14 +98,14 @@ class _Explosions(Rule):
     def alarm(self) -> Alarm:
         assert self._worst is not None  # it stands
         name, found = self._worst
-        return Alarm(
+        return found.streak.alarm(
             self.kind,
             f"{self.what}: {name} is {found.value:.4g} {found.streak.where}, before it was "
             f"{found.reference:.4g} at most",
-            found.streak.step,
-            found.streak.lines,
-            {"metric": name, "value": found.value, "before": found.reference, "rows": found.streak.count},
             worthless=self.kind == "divergence" and found.times >= WORTHLESS_FACTOR,
+            metric=name,
+            value=found.value,
+            before=found.reference,
         )
 
 
@@ -132,13 +126,12 @@ class LossDivergence(_Explosions):
         if not seen.losses:
             return
         for name, value in seen.losses.items():
-            self._take(name, value, seen)
+            self._take(
+                name, value, seen, VALUE_FACTOR if VALUE_LOSS.search(name) else LOSS_FACTOR, LOSS_FLOOR
+            )
         self._judge()
         if "reward" not in seen.of:
             self._take_error(seen)
-
-    def _limits(self, name: str) -> tuple[float, float]:
-        return VALUE_FACTOR if VALUE_LOSS.search(name) else LOSS_FACTOR, LOSS_FLOOR
 
     def _take_error(self, seen: Seen) -> None:
         error = next((value for name, value in seen.losses.items() if ERROR_NAME.match(name)), None)
@@ -157,8 +150,7 @@ class LossDivergence(_Explosions):
             return super().alarm()
         worse, start = self._worse, self._start.median
         text = f"{self.what}: the loss is {self._error:.4g} {worse.where}, where it began with {start:.4g}"
-        data = {"value": self._error, "before": start, "rows": worse.count}
-        return Alarm(self.kind, text, worse.step, worse.lines, data)
+        return worse.alarm(self.kind, text, value=self._error, before=start)
 
 
 class KlExplosion(_Explosions):
@@ -169,11 +161,8 @@ class KlExplosion(_Explosions):
     what = "the policy has jumped away"
 
     def add(self, seen: Seen) -> None:
-        for name in ("kl", "update_kl"):
+        for name, factor, floor in KL_LIMITS:
             value = seen.of.get(name)
             if value is not None:
-                self._take(name, value, seen)
+                self._take(name, value, seen, factor, floor)
         self._judge()
-
-    def _limits(self, name: str) -> tuple[float, float]:
-        return (KL_FACTOR, KL_FLOOR) if name == "kl" else (UPDATE_KL_FACTOR, UPDATE_KL_FLOOR)

@@ -1,7 +1,5 @@
 """Validations that only seem to be made: nothing but zeros or NaN, while the training does better."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Progress, Streak
@@ -45,13 +43,14 @@ class EvaluationFails(Rule):
     def _judge(self) -> None:
         if self._nan.count or self._zero.count or self.standing:
             wanted = ZERO_BESIDE_ERRORS if self._beside_errors >= ZERO_BESIDE_ERRORS else ZERO_VALIDATIONS
-            zero = self._zero.count >= wanted and self._progress.recent >= CLEAR_REWARD
+            has_reward = self._progress.start is not None and self._progress.recent.mean() >= CLEAR_REWARD
+            zero = self._zero.count >= wanted and has_reward
             self.standing = self._nan.count >= NAN_VALIDATIONS or zero
 
     def alarm(self) -> Alarm:
         is_nan = self._nan.count >= NAN_VALIDATIONS
         streak = self._nan if is_nan else self._zero
-        beside = "NaN" if is_nan else f"0, while the training's reward is {self._progress.recent:.4g}"
+        beside = "NaN" if is_nan else f"0, while the training's reward is {self._progress.recent.mean():.4g}"
         every = streak.count == self._validations
         return Alarm(
             "evaluation_fails",

@@ -1,12 +1,12 @@
 """What rules count with: rows in a row that show something, and the level that a metric used to have."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import deque
+from typing import Any
 
-from monitors.health.types import Seen
+from monitors.health.types import Alarm, Seen
+from monitors.rules import AlarmKind
 
 FIRST_LINES = 3
 LAST_LINES = 2
@@ -59,6 +59,13 @@ class Streak:
             return f"in {self.count} rows"
         return f"at step {self.step}" if self.count == 1 else f"at steps {self.first_step} to {self.step}"
 
+    def alarm(
+        self, kind: AlarmKind, text: str, fatal: bool = False, worthless: bool = False, **data: Any
+    ) -> Alarm:
+        """An alarm with these rows as its evidence."""
+        data["rows"] = self.count
+        return Alarm(kind, text, self.step, self.lines, data, fatal, worthless)
+
 
 def since(step: int | None, line: int) -> str:
     """`since step 3`, or `since line 40` of the log where steps are not known."""
@@ -91,75 +98,50 @@ class Level:
 
 
 class Window:
-    """Mean and standard deviation of the last values, in O(1); sums are made anew now and then, against
-    rounding."""
+    """Mean and standard deviation of the last values."""
 
     def __init__(self, length: int) -> None:
-        self._length = length
         self._values: deque[float] = deque(maxlen=length)
-        self._age = 0
-        self._sum = self._squares = 0.0
+
+    def add(self, value: float) -> None:
+        self._values.append(value)
 
     @property
     def is_full(self) -> bool:
-        return len(self._values) == self._length
-
-    def add(self, value: float) -> None:
-        values = self._values
-        out = values[0] if len(values) == self._length else 0.0
-        values.append(value)
-        self._age += 1
-        if self._age >= self._length:
-            self._age = 0
-            self._sum, self._squares = math.fsum(values), math.fsum(each * each for each in values)
-        else:
-            self._sum += value - out
-            self._squares += value * value - out * out
+        return len(self._values) == self._values.maxlen
 
     def mean(self) -> float:
-        return self._sum / len(self._values)
+        return sum(self._values) / len(self._values)
 
     def deviation(self) -> float:
-        mean = self.mean()
-        return math.sqrt(max(0.0, self._squares / len(self._values) - mean * mean))
+        count = len(self._values)
+        return math.dist(self._values, [self.mean()] * count) / math.sqrt(count)
 
 
 class Progress:
-    """True if a run has got a better reward than it began with. `window`: rows that make a level."""
+    """What rewards a run had and has. `window`: rows that make a level; `recent`: the last of them. `start`,
+    `noise`: mean and deviation of the first ones, None and 0 where there are too few."""
 
     def __init__(self, window: int) -> None:
-        self._first = Window(window)
-        self._recent = Window(window)
+        self.recent = Window(window)
+        self.start: float | None = None
+        self.noise = 0.0
         self._highest = -math.inf
-        self._start: float | None = None
-        self._noise = 0.0
 
     def add(self, seen: Seen) -> None:
         reward = seen.of.get("reward")
         if reward is None or not math.isfinite(reward):
             return
         self._highest = max(self._highest, seen.of.get("reward_max", reward))
-        self._recent.add(reward)
-        if self._start is None:
-            self._first.add(reward)
-            if self._first.is_full:
-                self._start, self._noise = self._first.mean(), self._first.deviation()
-
-    @property
-    def has_reward(self) -> bool:
-        """True if there are enough rewards for a level."""
-        return self._start is not None
-
-    @property
-    def recent(self) -> float:
-        """The mean of the last rewards; NaN where there are too few."""
-        return self._recent.mean() if self._recent.is_full else math.nan
+        self.recent.add(reward)
+        if self.start is None and self.recent.is_full:
+            self.start, self.noise = self.recent.mean(), self.recent.deviation()
 
     @property
     def is_good(self) -> bool:
         """True if the reward is clearly above its start, or as high as rewards get here."""
-        if self._start is None:
+        if self.start is None:
             return False
-        recent = self._recent.mean()
+        recent = self.recent.mean()
         is_solved = recent > 0 and recent >= 0.9 * self._highest
-        return is_solved or recent > self._start + max(self._noise, 0.05 * abs(self._start))
+        return is_solved or recent > self.start + max(self.noise, 0.05 * abs(self.start))

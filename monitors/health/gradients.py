@@ -1,7 +1,5 @@
 """Gradients that spike again and again."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -1,7 +1,5 @@
 """Steps that teach nothing: no difference within the groups, or gradients that are exactly zero."""
 
-from __future__ import annotations
-
 from monitors.health.evidence import Streak
 from monitors.health.types import Alarm, Rule, Seen
 
@@ -45,14 +43,9 @@ class NoSignal(Rule):
 
     def alarm(self) -> Alarm:
         count = self._streak.count
-        return Alarm(
-            "no_signal",
-            f"nothing is learned: {self._what} {self._streak.where} ({count} rows)",
-            self._streak.step,
-            self._streak.lines,
-            {"rows": count},
-            worthless=self._reward is None and count >= WORTHLESS_ROWS,  # supervised: so it was all along
-        )
+        text = f"nothing is learned: {self._what} {self._streak.where} ({count} rows)"
+        worthless = self._reward is None and count >= WORTHLESS_ROWS  # supervised: so it was all along
+        return self._streak.alarm("no_signal", text, worthless=worthless)
 
     def at_end(self) -> Alarm | None:
         return self.alarm() if self._streak.count >= AT_END else None

@@ -4,15 +4,13 @@ In: rows and errors as a watch comes by them, looks at the clock, the samples in
 to tell, each once until it has passed, and a few times at most.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from monitors.health.course import Course
-from monitors.health.resources import Free, RunningOut
+from monitors.health.resources import RunningOut
 from monitors.health.speed import Stall
 from monitors.health.types import Alarm
 from monitors.logs import LogReader
@@ -21,6 +19,7 @@ from monitors.rules import AlarmKind
 
 MOST_TOLD = 3
 RESOURCES_EVERY_S = 60.0
+SAMPLED = ("time", "disk_free_bytes", "mem_available_bytes")
 
 
 class LiveHealth:
@@ -29,7 +28,8 @@ class LiveHealth:
     def __init__(self, file: str, resources: Path) -> None:
         self._file = file
         self._samples = LogReader(resources)
-        self._running_out = RunningOut()
+        self._disk = RunningOut("disk_fills", "disk")
+        self._memory = RunningOut("memory_fills", "memory")
         self._stall = Stall()
         self._next_samples_at = 0.0
         self._standing: set[AlarmKind] = set()
@@ -76,7 +76,8 @@ class LiveHealth:
         for line in self._samples.read():
             try:
                 record = json.loads(line.text)
-                sample = Free(record["time"], record["disk_free_bytes"], record["mem_available_bytes"])
+                time, disk, memory = (record[name] for name in SAMPLED)
             except (ValueError, KeyError, TypeError):
                 continue  # torn by a crash
-            self._of_samples = self._running_out.add(sample)
+            alarms = self._disk.add(time, disk), self._memory.add(time, memory)
+            self._of_samples = [alarm for alarm in alarms if alarm is not None]

@@ -1,13 +1,10 @@
 """What the metrics of a row mean, whatever trainer printed them (verl, TRL, OpenRLHF, Lightning, ours …).
 
-In: the names of a row. Out: `Shape`, which name to read for each meaning. Shapes are kept, so that a row
-costs a few look-ups.
+Which name to read for each meaning is kept for rows with the same names, so that a row costs a few look-ups.
 """
 
-from __future__ import annotations
-
 import re
-from dataclasses import dataclass
+from functools import lru_cache
 
 from monitors.health.types import Seen
 from monitors.metrics import Row
@@ -39,7 +36,6 @@ MEANINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("groups_equal", (_WHERE + r"frac_reward_zero_std",)),
     ("advantage_max", (_WHERE + r"advantages?/max",)),
     ("advantage_min", (_WHERE + r"advantages?/min",)),
-    ("pg_loss", (r"(?:.*/)?(?:pg|policy|actor)_loss" + _MEAN, _WHERE + r"loss", r"loss/policy" + _MEAN)),
     ("entropy", (_WHERE + r"(?:mean_)?(?:policy_|token_)?entropy(?:_loss)?" + _MEAN,)),
     ("kl", (_WHERE + r"(?:mean_)?(?:ref_)?kl(?:_loss|_div(?:ergence)?)?" + _MEAN,)),
     ("update_kl", (r"(?:.*/)?(?:ppo_kl|approx_?kl|policy_kl)" + _MEAN,)),
@@ -53,7 +49,6 @@ MEANINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("length_mean", (r"response_length(?:/mean)?", _WHERE + r"completions?[/_](?:mean_)?length" + _MEAN)),
     ("length_max", (r"response_length/max", _WHERE + r"completions?/max_length")),
-    ("length_min", (r"response_length/min", _WHERE + r"completions?/min_length")),
     (
         "cut_off",
         (r"response_length/clip_ratio", _WHERE + r"completions?/clipped_ratio", r".*truncated_ratio"),
@@ -72,56 +67,28 @@ SCORE_NAME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What to read of rows with the same names: (meaning, name) pairs, and names of a kind."""
-
-    meanings: tuple[tuple[str, str], ...]
-    losses: tuple[str, ...]
-    gradients: tuple[str, ...]
-    scores: tuple[str, ...]
-    vital: tuple[str, ...]
+def read(row: Row, line: int, number: int) -> Seen:
+    """Return what rules see of a row."""
+    values = row.values
+    meanings, *kinds = names_to_read(tuple(values))
+    of = {meaning: values[name] for meaning, name in meanings.items()}
+    return Seen(row.step, line, number, of, *[{name: values[name] for name in names} for names in kinds])
 
 
-class Names:
-    """Reads rows; remembers the shapes it has met."""
-
-    def __init__(self) -> None:
-        self._shapes: dict[tuple[str, ...], Shape] = {}
-
-    def read(self, row: Row, line: int, number: int) -> Seen:
-        """Return what rules see of a row."""
-        values = row.values
-        names = tuple(values)
-        shape = self._shapes.get(names)
-        if shape is None:
-            if len(self._shapes) >= MOST_SHAPES:
-                self._shapes.clear()
-            shape = self._shapes[names] = shape_of(names)
-        return Seen(
-            row.step,
-            line,
-            number,
-            {meaning: values[name] for meaning, name in shape.meanings},
-            {name: values[name] for name in shape.losses},
-            {name: values[name] for name in shape.gradients},
-            {name: values[name] for name in shape.scores},
-            {name: values[name] for name in shape.vital},
-        )
-
-
-def shape_of(names: tuple[str, ...]) -> Shape:
-    """Find out what to read of rows with these names."""
+@lru_cache(maxsize=MOST_SHAPES)
+def names_to_read(
+    names: tuple[str, ...],
+) -> tuple[dict[str, str], list[str], list[str], list[str], list[str]]:
+    """Find out what to read of rows with these names: the name for each meaning, losses, gradients, scores
+    and what is vital."""
     trained = [name for name in names if not is_validation(name)]
     validated = [name for name in names if is_validation(name)]
-    return Shape(
-        meanings=tuple(
-            (meaning, found) for meaning, known in _COMPILED if (found := _best(trained, known)) is not None
-        ),
-        losses=tuple(name for name in trained if LOSS_NAME.search(name))[:MOST_LIKE],
-        gradients=tuple(name for name in trained if GRADIENT_NAME.search(name))[:MOST_LIKE],
-        scores=tuple(name for name in validated if SCORE_NAME.search(name))[: 4 * MOST_LIKE],
-        vital=tuple(name for name in trained if _is_vital(name)),
+    return (
+        {meaning: found for meaning, known in _COMPILED if (found := _best(trained, known)) is not None},
+        [name for name in trained if LOSS_NAME.search(name)][:MOST_LIKE],
+        [name for name in trained if GRADIENT_NAME.search(name)][:MOST_LIKE],
+        [name for name in validated if SCORE_NAME.search(name)][: 4 * MOST_LIKE],
+        [name for name in trained if _is_vital(name)],
     )
 
 

@@ -1,7 +1,5 @@
 """Losses, rewards and gradient norms that are not numbers any more."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Streak
@@ -58,16 +56,12 @@ class NotFinite(Rule):
         return None
 
     def _alarm(self, fatal: bool, worthless: bool) -> Alarm:
-        count = self._streak.count
-        return Alarm(
-            "nan" if self._beyond_gradients else "nan_gradients",
-            f"the last {count} metric rows all have a value that is not finite: first {self._first}, "
-            f"last {self._last}",
-            self._streak.step,
-            self._streak.lines,
-            {"rows": count},
-            fatal=fatal,
-            worthless=worthless,
+        text = (
+            f"the last {self._streak.count} metric rows all have a value that is not finite: "
+            f"first {self._first}, last {self._last}"
+        )
+        return self._streak.alarm(
+            "nan" if self._beyond_gradients else "nan_gradients", text, fatal, worthless
         )
 
 

@@ -1,7 +1,5 @@
 """A policy that has gone bad: no exploration left, every token clipped, every answer cut off."""
 
-from __future__ import annotations
-
 import math
 
 from monitors.health.evidence import Level, Progress, Streak
@@ -39,9 +37,7 @@ class _Streaks(Rule):
         raise NotImplementedError
 
     def alarm(self) -> Alarm:
-        streak = self._streak
-        data = {"value": self._value, "rows": streak.count}
-        return Alarm(self.kind, f"{self._text()} ({streak.where})", streak.step, streak.lines, data)
+        return self._streak.alarm(self.kind, f"{self._text()} ({self._streak.where})", value=self._value)
 
 
 class EntropyCollapse(_Streaks):
@@ -67,7 +63,7 @@ class EntropyCollapse(_Streaks):
             self._start.add(entropy)
         start = self._start.median
         collapsed = len(self._start) >= 3 and start >= LEAST_START and 0 <= entropy <= COLLAPSED * start
-        is_bad = collapsed and self._progress.has_reward and not self._progress.is_good
+        is_bad = collapsed and self._progress.start is not None and not self._progress.is_good
         self._take(is_bad, entropy, seen)
 
     def _text(self) -> str:

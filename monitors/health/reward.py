@@ -1,10 +1,8 @@
 """Rewards that never move, and rewards that fall far below what they were."""
 
-from __future__ import annotations
-
 import math
 
-from monitors.health.evidence import Streak, Window, since
+from monitors.health.evidence import Progress, Streak, since
 from monitors.health.types import Alarm, Rule, Seen
 
 STUCK_ROWS = 100
@@ -58,14 +56,9 @@ class RewardStuck(Rule):
         count, value = self._streak.count, self._value or 0.0
         begin = since(self._streak.first_step, self._streak.lines[0])
         begin = "from the first one on" if self._is_from_start else begin
-        return Alarm(
-            "reward_stuck",
-            f"the reward is exactly {value:g} in all {count} rows {begin}",
-            self._streak.step,
-            self._streak.lines,
-            {"reward": value, "rows": count},
-            worthless=value == 0 and count >= WORTHLESS_SHARE * self._rows,
-        )
+        text = f"the reward is exactly {value:g} in all {count} rows {begin}"
+        worthless = value == 0 and count >= WORTHLESS_SHARE * self._rows
+        return self._streak.alarm("reward_stuck", text, worthless=worthless, reward=value)
 
     def at_end(self) -> Alarm | None:
         is_most = self._is_from_start or self._streak.count >= max(STUCK_ROWS / 2, self._rows / 2)
@@ -79,40 +72,30 @@ class RewardCollapse(Rule):
     single rows. `window`: rows that make a level.
     """
 
-    def __init__(self, window: int = WINDOW) -> None:
-        self._window = Window(window)
+    def __init__(self, progress: Progress, window: int) -> None:
+        self._progress = progress
         self._stays = STAYS_LOW * window // WINDOW
-        self._start: float | None = None
         self._best: tuple[float, float] | None = None
         self._latest = 0.0
         self._low = Streak()
 
     def add(self, seen: Seen) -> None:
         reward = seen.of.get("reward")
-        if reward is None or not math.isfinite(reward):
+        start, recent = self._progress.start, self._progress.recent
+        if reward is None or not math.isfinite(reward) or start is None:
             return
-        self._window.add(reward)
-        if not self._window.is_full:
-            return
-        self._latest = mean = self._window.mean()
-        if self._start is None:
-            self._start = mean
+        self._latest = mean = recent.mean()
         if self._best is None or mean > self._best[0]:
-            self._best = (mean, self._window.deviation())
+            self._best = (mean, recent.deviation())
         best, noise = self._best
-        floor = min(0.0, self._start)
+        floor = min(0.0, start)
         drop = best - mean
         is_low = drop > 0 and drop >= DROP * max(best - floor, abs(best))
-        self._low.take(is_low and drop >= DEVIATIONS * max(noise, self._window.deviation()), seen)
+        self._low.take(is_low and drop >= DEVIATIONS * max(noise, recent.deviation()), seen)
         self.standing = self._low.count >= self._stays
 
     def alarm(self) -> Alarm:
         assert self._best is not None  # it stands
-        return Alarm(
-            "reward_collapse",
-            f"the reward has fallen from {self._best[0]:.4g} to {self._latest:.4g} and stays there "
-            f"({self._low.where})",
-            self._low.step,
-            self._low.lines,
-            {"best": self._best[0], "reward": self._latest, "rows": self._low.count},
-        )
+        best, where = self._best[0], self._low.where
+        text = f"the reward has fallen from {best:.4g} to {self._latest:.4g} and stays there ({where})"
+        return self._low.alarm("reward_collapse", text, best=best, reward=self._latest)

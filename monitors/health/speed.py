@@ -1,7 +1,5 @@
 """Steps that have become much slower than this run's own, and rows that do not come any more."""
 
-from __future__ import annotations
-
 import statistics
 from collections import deque
 
@@ -55,14 +53,11 @@ class SlowSteps(Rule):
             self._throughput.add(throughput)
 
     def alarm(self) -> Alarm:
-        return Alarm(
-            "slow_steps",
+        text = (
             f"the last {self._streak.count} steps took more than {SLOWER:g} times as long as those before; "
-            f"the latest {self._latest_s:.4g} s ({self._streak.where})",
-            self._streak.step,
-            self._streak.lines,
-            {"step_s": self._latest_s, "rows": self._streak.count},
+            f"the latest {self._latest_s:.4g} s ({self._streak.where})"
         )
+        return self._streak.alarm("slow_steps", text, step_s=self._latest_s)
 
 
 class Stall:

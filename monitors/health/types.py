@@ -1,7 +1,5 @@
 """The words of this room: what an alarm says, what a rule sees of a row, and what every rule must do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

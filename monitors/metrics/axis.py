@@ -4,8 +4,6 @@ A step counter that starts again in each epoch is continued over the epochs. Row
 validation, that name neither stand where the row before them stands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Literal
 

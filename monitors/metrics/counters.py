@@ -4,8 +4,6 @@ In: the text of a line. Out: the same without its counters, `\\x00` in their pla
 holds them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 
@@ -44,8 +42,8 @@ KERAS_BAR = re.compile(r"^(?P<n>\d+)/(?P<total>\d+|Unknown)\s*(?:\[[=>.\s]*\]|[�
 RICH_BAR = re.compile(r"(?:\d{1,3}%\s)?[━╸╺─]{3,}\s*(?P<n>\d+)/(?P<total>\d+)")
 TIMES = re.compile(
     r"(?<![\w.])\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?)?"
-    r"|(?<![\w.])(?:\d+ days?, )?\d+:\d\d"
-    r"(?::\d\d)?(?:\.\d+)?(?![\w])|\b\d+h\d+m(?:\d+s)?\b|\b\d+m\d+(?:\.\d+)?s\b|\b[a-z]{1,12}://\S+"
+    r"|(?<!\S@)(?:(?<![\w.])(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:\.\d+)?(?![\w])"  # `acc@1:10.0` is a metric
+    r"|\b\d+h\d+m(?:\d+s)?\b|\b\d+m\d+(?:\.\d+)?s\b)|\b[a-z]{1,12}://\S+"
 )
 _LAST_WORD = re.compile(r"([^\W\d_]+) $")
 

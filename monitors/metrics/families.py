@@ -11,8 +11,6 @@ The groups `step`, `epoch`, `steps_per_epoch` and `split` say what they are call
 metrics. What an expression does not match is read as any line, and needs no known name to be a row.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace
@@ -41,35 +39,36 @@ class Family:
 
 def user_folder() -> Path:
     """Where a person keeps formats of their own: `metrics/` in the harness's config folder."""
-    return _user_folder(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))  # noqa: PTH111
+    return Path(_config()) / "harness" / "metrics"
 
 
-@cache  # it is asked for each line
-def _user_folder(config: str) -> Path:
-    return Path(config) / "harness" / "metrics"
+def _config() -> str:  # asked for each line
+    return os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
 
 
 def families() -> tuple[Family, ...]:
     """The user's families that can be used, then the shipped ones, as they were when first asked for."""
-    return _load(user_folder())[0]
+    return _load(_config())[0]
 
 
 def broken() -> tuple[str, ...]:
     """What is wrong with each file of the user's that cannot be used, and is left out."""
-    return _load(user_folder())[1]
+    return _load(_config())[1]
 
 
 @cache
-def _load(own: Path) -> tuple[tuple[Family, ...], tuple[str, ...]]:
+def _load(config: str) -> tuple[tuple[Family, ...], tuple[str, ...], tuple[re.Pattern[str], ...]]:
+    """The families, what is wrong with files of the user's, and all expressions."""
     usable: list[Family] = []
     refused: list[str] = []
-    for file in sorted(own.glob("*.yaml")):
+    for file in sorted((Path(config) / "harness" / "metrics").glob("*.yaml")):
         try:
             usable.append(replace(read_family(file), is_own=True))
         except FamilyError as error:
             refused.append(str(error))
     shipped = sorted((Path(__file__).parent / "families").glob("*.yaml"))
-    return (*usable, *map(read_family, shipped)), tuple(refused)
+    usable += map(read_family, shipped)
+    return tuple(usable), tuple(refused), tuple(each for family in usable for each in family.expressions)
 
 
 def read_family(file: Path) -> Family:
@@ -98,15 +97,9 @@ def read_family(file: Path) -> Family:
     return Family(str(data["family"]), tuple(compiled), tuple(data.get("samples") or ()))
 
 
-@cache
-def expressions(own: Path) -> tuple[re.Pattern[str], ...]:
-    """All expressions of all families, those in the folder `own` first."""
-    return tuple(expression for family in _load(own)[0] for expression in family.expressions)
-
-
 def match(text: str) -> re.Match[str] | None:
     """The first match of a family's expression in a line."""
-    for expression in expressions(user_folder()):
+    for expression in _load(_config())[2]:
         if found := expression.search(text):
             return found
     return None

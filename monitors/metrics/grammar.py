@@ -4,11 +4,8 @@ No framework is known here. A line is a row if it names something that trainings
 steps and is made of named numbers, and if it is made of little else: prose makes it an ordinary line.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from typing import NamedTuple
 
 from monitors.metrics.counters import TIMES, Reading, take_bars, take_counters
 from monitors.metrics.names import is_validation, kind_of, splits, vocabulary, words
@@ -192,22 +189,14 @@ def _without_link_words(text: str) -> str:
     return " ".join(left)
 
 
-class After(NamedTuple):
+def _after(text: str, match: re.Match[str]) -> tuple[int, float | None, float | None, bool]:
     """What follows a number: where it ends, the share in percent and the mean it gives, whether a unit is
     there."""
-
-    end: int
-    share: float | None = None
-    mean: float | None = None
-    has_unit: bool = False
-
-
-def _after(text: str, match: re.Match[str]) -> After:
     end = match.end("percent") if match["percent"] else match.end("number")
     if match[0][: match.start("number") - match.start()].endswith("(") and (
         call := _AFTER_CALL.match(text, end)
     ):
-        return After(call.end())
+        return call.end(), None, None, False
     is_part = _OUT_OF.match(text, end)
     if is_part:
         end = is_part.end()
@@ -221,7 +210,7 @@ def _after(text: str, match: re.Match[str]) -> After:
         mean = None if is_part or average["percent"] else float(average["mean"])
         share = float(average["mean"]) if is_part and average["percent"] else None
         end = average.end()
-    return After(end, share, mean, unit is not None)
+    return end, share, mean, unit is not None
 
 
 def _is_vocabulary(name: str) -> bool:

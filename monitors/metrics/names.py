@@ -4,8 +4,6 @@ Names are read by their words (`val/top1_acc` → val, top1, acc) with the table
 not in it says nothing, and then neither does the name: a direction is never assumed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache

@@ -192,7 +192,7 @@ class MetricReader:
 
     def end(self) -> list[Found]:
         """Return the rows of tables that have ended, or that nothing has ended yet."""
-        return [self._placed(row, last, first) for row, first, last in self._named.end()]
+        return [self._placed(*block) for block in self._named.end()]
 
     def _own_row(self, text: str, raw: str, number: int) -> Found | None:
         if self._columns and (row := self._columns.row(text, number)):

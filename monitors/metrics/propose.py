@@ -4,8 +4,6 @@ Lines of one shape (equal but for their numbers) that come back with other numbe
 reports. Their words name the groups; a person decides which of the proposals is right.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A row of metrics, and what its numbers are called."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from monitors.metrics.counters import BAR, RICH_BAR
 from monitors.metrics.names import kind_of
@@ -28,14 +27,6 @@ _STEPS = ("step", "steps", "iter", "iteration", "it", "#", "round", "global_step
 _TIMESTEPS = ("total_timesteps", "time/total_timesteps", "timesteps_total", "total_steps")
 
 
-class Block(NamedTuple):
-    """A row that several lines form."""
-
-    row: Row
-    first_line: int
-    last_line: int
-
-
 class NamedNumbers:
     """Collects lines such as `|  ep_rew_mean  |  21.3  |` and `    eval_loss  =  0.5` into one row, which a
     border, any other line or a name that comes back ends."""
@@ -43,7 +34,7 @@ class NamedNumbers:
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
         self._first = self._last = 0
-        self._done: list[Block] = []
+        self._done: list[tuple[Row, int, int]] = []
 
     @property
     def is_open(self) -> bool:
@@ -67,8 +58,8 @@ class NamedNumbers:
         self._values[name] = value
         return True
 
-    def end(self) -> list[Block]:
-        """The rows of the blocks that have ended, with their first and last lines."""
+    def end(self) -> list[tuple[Row, int, int]]:
+        """The rows of the blocks that have ended, with their last and first lines."""
         self._close()
         done, self._done = self._done, []
         return done
@@ -81,7 +72,7 @@ class NamedNumbers:
             if name in values and "step" not in values:
                 values["step"] = values.pop(name)
         if row := row_of(values):
-            self._done.append(Block(row, self._first, self._last))
+            self._done.append((row, self._last, self._first))
 
 
 def is_border(text: str) -> bool:

@@ -63,8 +63,8 @@ def python_without_groups(top: Path) -> str:
     return str(program)
 
 
-def lives(pid: int) -> bool:
-    entry = read_process(pid)
+def lives(pid: int | None) -> bool:
+    entry = read_process(pid) if pid is not None else None
     return entry is not None and entry.state not in "ZX"
 
 

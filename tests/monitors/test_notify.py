@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from monitors import notify_portable
 from monitors.notify import Notifier
 
 
@@ -14,7 +13,7 @@ from monitors.notify import Notifier
 async def test_a_change_is_announced_once(
     platform: str, limit_reached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify_portable, "POLL_S", 0.05)
+    monkeypatch.setattr("monitors.notify.POLL_S", 0.05)
     monkeypatch.setattr("monitors.notify.sys.platform", platform)
     notifier = Notifier(asyncio.get_running_loop())
     if limit_reached and platform == "linux":
@@ -23,7 +22,12 @@ async def test_a_change_is_announced_once(
     log.write_text("")
     called: list[str] = []
     changed, created = asyncio.Event(), asyncio.Event()
-    notifier.ask(log, lambda: (called.append("log"), changed.set()))
+
+    def log_changed() -> None:
+        called.append("log")
+        changed.set()
+
+    notifier.ask(log, log_changed)
     ticket = notifier.ask(log, lambda: called.append("forgotten"))
     assert (ticket < 0) == (limit_reached or platform == "darwin")
     if ticket < 0:  # inotify has one ticket for both

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from monitors.logs import Line
-from monitors.rules import in_second_half
+from monitors.rules import HANG_S, in_second_half
 from monitors.vitals import AWAY_S, Vitals
 
 START = 1_000_000.0
-HANG_S = 1800.0
 
 
 class Life:
@@ -17,7 +16,7 @@ class Life:
 
     def __init__(self) -> None:
         self.now = self.printed_at = START
-        self.vitals = Vitals(HANG_S)
+        self.vitals = Vitals()
         self.told: set[str] = set()
         self.look()
 
@@ -89,7 +88,7 @@ def test_machine_that_slept_is_neither_a_hang_nor_a_habit(life: Life) -> None:
 
 
 def test_watch_that_comes_late_waits_far_longer_before_it_speaks_of_a_hang() -> None:
-    vitals = Vitals(HANG_S)
+    vitals = Vitals()
     printed_at = START + 40_000
     now = printed_at + 3600
 

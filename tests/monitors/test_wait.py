@@ -11,6 +11,7 @@ import pytest
 
 from monitors.files import AttemptFiles, Exit
 from monitors.processes import boot_id, read_process
+from monitors.rules import Event
 from monitors.wait import BACKOFF, Waiter, WakeReason, describe
 from monitors.watch import Watch
 
@@ -99,25 +100,14 @@ async def test_supervisor_of_another_boot_is_lost(files: AttemptFiles) -> None:
     assert (await Waiter(files, clock=FakeClock()).wait()).reason == WakeReason.LOST
 
 
-async def test_watched_lines_come_one_by_one_and_once(files: AttemptFiles) -> None:
-    files.pane_log.write_text("start\nstep 1\nnoise\nstep 2\nstep 3 unfinished")
-    waiter = Waiter(files, clock=FakeClock())
-    seen = [await waiter.wait(patterns=[r"^step \d"]) for _ in range(3)]
-    assert [(wake.reason, wake.line and wake.line.number) for wake in seen] == [
-        (WakeReason.LINE, 2),
-        (WakeReason.LINE, 4),
-        (WakeReason.TICK, None),
-    ]
-
-
 async def test_new_line_wakes_through_the_file_system(files: AttemptFiles) -> None:
     files.pane_log.write_text("start\n")
-    waiting = asyncio.ensure_future(Waiter(files).wait(timeout=20, patterns=["needle"]))
+    waiting = asyncio.ensure_future(Waiter(files, watch=Watch(files)).wait(timeout=20))
     await asyncio.sleep(0)
     with files.pane_log.open("a") as log:
-        log.write("a needle\n")
+        log.write("ValueError: a needle\n")
     wake = await waiting
-    assert wake.reason == WakeReason.LINE
+    assert (wake.reason, wake.detail) == (WakeReason.EVENT, "ValueError: a needle")
     assert wake.waited_s < 10
 
 
@@ -146,7 +136,12 @@ async def test_busy_log_is_read_seldom_but_its_first_error_is_told_within_a_seco
     watch = Watch(files, clock=clock.time)
     polls: list[float] = []
     poll = watch.poll_piece
-    monkeypatch.setattr(watch, "poll_piece", lambda final: polls.append(clock.now) or poll(final))
+
+    def noted(final: bool) -> list[Event]:
+        polls.append(clock.now)
+        return poll(final)
+
+    monkeypatch.setattr(watch, "poll_piece", noted)
     wake = await Waiter(files, watch=watch, clock=clock).wait(timeout=60)
     assert (wake.reason, wake.detail) == (WakeReason.EVENT, f"ValueError: {1_000_020}")
     assert wake.waited_s == pytest.approx(20.3, abs=1.1)
@@ -171,15 +166,17 @@ async def test_huge_log_is_read_in_pieces_that_can_be_interrupted(files: Attempt
     assert watch.bytes_read == files.pane_log.stat().st_size and watch.rows.count == 2
 
 
-async def test_pattern_is_found_behind_many_pieces(files: AttemptFiles) -> None:
-    files.pane_log.write_bytes(b"noise and nothing but noise\n" * 60_000 + b"needle\n")
-    wake = await Waiter(files, clock=FakeClock()).wait(timeout=60, patterns=["^needle"])
-    assert (wake.reason, wake.line and wake.line.number, wake.waited_s) == (WakeReason.LINE, 60_001, 0)
+async def test_error_is_found_behind_many_pieces(files: AttemptFiles) -> None:
+    files.pane_log.write_bytes(b"noise and nothing but noise\n" * 60_000 + b"KeyError: 'needle'\n")
+    clock = FakeClock()
+    wake = await Waiter(files, watch=Watch(files, clock=clock.time), clock=clock).wait(timeout=60)
+    assert [(event.kind, event.line_number) for event in wake.events] == [("error_line", 60_001)]
+    assert wake.waited_s == 0
 
 
 async def test_cancelled_waits_leave_no_descriptor_behind(files: AttemptFiles) -> None:
     async def begin_and_cancel() -> None:
-        waiting = [asyncio.ensure_future(Waiter(files).wait(patterns=["x"])) for _ in range(5)]
+        waiting = [asyncio.ensure_future(Waiter(files, watch=Watch(files)).wait()) for _ in range(5)]
         await asyncio.sleep(0)
         for task in waiting:
             task.cancel()

@@ -136,8 +136,8 @@ def test_nan_is_told_once_for_each_metric(world: World) -> None:
 
 
 def test_errors_are_told_at_once_then_gathered(world: World) -> None:
-    watch = world.watch(ignored_errors=("hermes_tool_parser",))
-    world.log("hermes_tool_parser.JSONDecodeError: x", "Traceback (most recent call last):", "KeyError: 'a'")
+    watch = world.watch()
+    world.log("loading", "Traceback (most recent call last):", "KeyError: 'a'")
     (event,) = watch.poll()
     assert (event.kind, event.line_number) == ("error_line", 2)
     world.now += 59
@@ -158,38 +158,46 @@ def test_errors_are_told_at_once_then_gathered(world: World) -> None:
 def test_first_step_timeout_and_hang(world: World, file_server_s: float) -> None:
     """Whatever the times of the files: a clock may be set."""
     world.file_server_s = file_server_s
-    watch = world.watch(first_step_timeout_s=1200, hang_s=600)
-    for world.now in (START, START + 599):
-        assert watch.poll() == []
-    world.now = START + 601
-    assert waking(watch.poll()) == ["hang"]
-    world.now = START + 1201
-    assert waking(watch.poll()) == ["first_step_timeout"]
+    watch = world.watch()
+
+    def told_until(end: float) -> list[str]:
+        """What is told by looks every five minutes and at the end."""
+        found = []
+        while world.now < end:
+            world.now = min(world.now + 300, end)
+            found += waking(watch.poll())
+        return found
+
+    assert watch.poll() == []
+    assert told_until(START + 1200) == []
+    assert told_until(START + 1201) == ["first_step_timeout"]
+    assert told_until(START + 1800) == []
+    assert told_until(START + 1801) == ["hang"]
     world.log("alive again")
     assert waking(watch.poll()) == []
-    world.now += 300
-    assert waking(watch.poll()) == []
-    world.now += 301
-    assert waking(watch.poll()) == ["hang"]
+    assert told_until(START + 1801 + 1800) == []
+    assert told_until(START + 1801 + 1801) == ["hang"]
 
 
 def test_plateau(world: World) -> None:
-    watch = world.watch(plateau_evaluations=3, plateau_delta=0.01)
-    for step, rate in enumerate([0.2, 0.5, 0.505, 0.49, 0.5, 0.4, 0.7]):
+    watch = world.watch()
+    for step, rate in enumerate([0.2, 0.5, 0.505, 0.49, 0.5, 0.4, 0.45, 0.3, 0.7]):
         world.log(f"step:{step} - val/task_pass_rate@1:{rate}")
         told = waking(watch.poll())
-        assert told == (["plateau"] if step == 4 else []), step
-    assert watch.rows.pass_rates[-1] == (6, 0.7)
+        assert told == (["plateau"] if step == 6 else []), step
+    assert watch.rows.pass_rates[-1] == (8, 0.7)
 
 
 def test_plateau_is_known_with_its_evidence_for_as_long_as_it_lasts(world: World) -> None:
-    watch = world.watch(plateau_evaluations=2, plateau_delta=0.01)
-    for step, rate in enumerate([0.5, 0.4, 0.45, 0.44]):
+    watch = world.watch()
+    for step, rate in enumerate([0.5, 0.4, 0.45, 0.44, 0.43, 0.5]):
         world.log(f"step:{step} - val/task_pass_rate@1:{rate}")
     watch.poll()
     assert watch.plateau is not None
-    assert "0.5: 0.45 at step 2, 0.44 at step 3" in watch.plateau
-    world.log("step:4 - val/task_pass_rate@1:0.6")
+    assert (
+        "0.5: 0.4 at step 1, 0.45 at step 2, 0.44 at step 3, 0.43 at step 4, 0.5 at step 5" in watch.plateau
+    )
+    world.log("step:6 - val/task_pass_rate@1:0.6")
     watch.poll()
     assert watch.plateau is None
 
@@ -214,9 +222,9 @@ def test_fatal_signs_name_file_and_line_and_go_when_the_run_recovers(
 
 @pytest.mark.parametrize("source", list(MetricSource))
 def test_error_after_the_last_row_and_then_nothing_is_fatal(world: World, source: MetricSource) -> None:
-    watch = world.watch(source, ignored_errors=("harmless",))
+    watch = world.watch(source)
     world.row(step=1, loss=0.5)
-    world.log("step:1 - loss:0.5", "ValueError: broken", "    in layer 3", "HarmlessError: harmless")
+    world.log("step:1 - loss:0.5", "ValueError: broken", "    in layer 3")
     watch.poll()
     for _ in range(21):
         world.now += 30
@@ -268,10 +276,11 @@ def test_rows_that_stop_while_the_log_goes_on_are_a_stall(world: World) -> None:
 
 
 def test_disk_that_fills_is_told_from_the_samples(world: World) -> None:
-    watch = world.watch(disk_low_bytes=None, hang_s=None, first_step_timeout_s=None)
+    watch = world.watch(first_step_timeout_s=math.inf)
     events = []
     for number in range(90):
         world.now += 30
+        world.log(f"sample {number}")
         free = {"disk_free_bytes": 10**11 - number * 10**9, "mem_available_bytes": 10**11}
         world.samples({"time": world.now, **free})
         events += watch.poll()
@@ -279,12 +288,12 @@ def test_disk_that_fills_is_told_from_the_samples(world: World) -> None:
 
 
 def test_plateau_needs_something_to_compare_with() -> None:
-    assert not plateau([0.5, 0.5, 0.5], 3, 0.0)
-    assert plateau([0.5, 0.5, 0.5, 0.5], 3, 0.0)
+    assert not plateau([0.5] * 5)
+    assert plateau([0.5] * 6)
 
 
 def test_long_log_leaves_no_more_behind_than_a_short_one(world: World) -> None:
-    watch = world.watch(plateau_evaluations=3)
+    watch = world.watch()
 
     def go_on(first: int) -> int:
         steps = range(first, first + 1200)
@@ -309,15 +318,15 @@ def test_one_piece_at_a_time_gives_the_same_as_all_at_once(world: World) -> None
     pieces = world.watch()
     events = pieces.poll_piece()
     assert not pieces.at_end and 0 < pieces.rows.count < 800
-    while not pieces.at_end:
-        events += pieces.poll_piece()
+    events += pieces.poll()
     assert events == world.watch().poll()
     assert [event.kind for event in events] == ["first_step", "error_line"]
     assert pieces.rows.count == 800
 
 
-def test_low_disk(world: World) -> None:
-    watch = world.watch(disk_low_bytes=1 << 60)
+def test_low_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("monitors.watch.DISK_LOW_BYTES", 1 << 60)
+    watch = world.watch()
     assert waking(watch.poll()) == ["disk_low"]
     world.now += 100
     assert waking(watch.poll()) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 import sys
 import time
@@ -13,7 +14,7 @@ from monitors.files import AttemptFiles, Exit
 from monitors.launch import LaunchSpec, launch
 from monitors.processes import read_process
 from monitors.tmux import Session
-from monitors.wait import Waiter, Wake, WakeReason
+from monitors.wait import Waiter, WakeReason
 
 PATIENCE_S = 60.0
 
@@ -62,10 +63,14 @@ async def shell_is_back(files: AttemptFiles) -> None:
     await until(lambda: read_process(front) is None, "the shell in the pane")
 
 
-async def log_shows(files: AttemptFiles, text: str) -> Wake:
-    wake = await Waiter(files).wait(timeout=PATIENCE_S, patterns=[text])
-    assert wake.reason == WakeReason.LINE, wake
-    return wake
+async def log_shows(files: AttemptFiles, text: str) -> None:
+    def shown() -> bool:
+        ended = files.exit()
+        found = files.pane_log.exists() and re.search(text.encode(), files.pane_log.read_bytes()) is not None
+        assert found or ended is None, ended
+        return found
+
+    await until(shown, text)
 
 
 def python(code: str) -> str:

@@ -18,7 +18,13 @@ def test_gpus_and_who_is_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [device.word for device in found if device.users] == ["1", "3"]
     assert "77" in found[1].users and "40000" in found[3].users
     assert read_gpus().driver == "550.54"
-    assert resources.gpus()[3] == resources.Gpu(3, "NVIDIA H100 80GB HBM3", 37.0, 40000 * MIB, 81559 * MIB)
+    assert resources.gpus()[3] == {
+        "index": 3,
+        "name": "NVIDIA H100 80GB HBM3",
+        "busy_percent": 37.0,
+        "memory_used_bytes": 40000 * MIB,
+        "memory_total_bytes": 81559 * MIB,
+    }
 
 
 @pytest.mark.parametrize(

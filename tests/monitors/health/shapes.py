@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 
 from monitors.metrics import Row
+from monitors.rules import AlarmKind
 
 Maker = Callable[[random.Random], list[Row]]
 
@@ -267,7 +268,7 @@ def loss_is_nan(step: int, chance: random.Random) -> dict[str, float]:
     return {"actor__pg_loss": math.nan, "actor__grad_norm": math.nan}
 
 
-SICK: dict[str, tuple[str, int, int, Maker]] = {
+SICK: dict[str, tuple[AlarmKind, int, int, Maker]] = {
     "nan": ("nan", 50, 2, run(60, after(50, loss_is_nan))),
     "infinite_gradients": ("nan_gradients", 1, 19, trl(60, lambda step, chance: {"grad_norm": math.inf})),
     "loss_doubles": ("divergence", 31, 24, doubling),

@@ -10,11 +10,14 @@ import pytest
 
 from monitors.health import Alarm, Course, assess
 from monitors.metrics import Row, row_from_object
+from monitors.rules import AlarmKind
 from tests.monitors.health.shapes import HEALTHY, SICK
 
 CURVES = Path(__file__).parent / "curves"
 RECORDED_HEALTHY = sorted((CURVES / "healthy").glob("*.jsonl"))
-RECORDED_SICK: dict[str, tuple[str, int, int]] = {  # kind, row in which it shows, most rows until it is told
+RECORDED_SICK: dict[
+    str, tuple[AlarmKind, int, int]
+] = {  # kind, row that shows it, most rows until it is told
     "divergence": ("divergence", 41, 5),
     "entropy_collapse": ("entropy_collapse", 31, 19),
     "length_runs_away": ("length_at_cap", 12, 19),
@@ -87,7 +90,7 @@ def test_sick_shape_is_told(name: str, seed: int) -> None:
     check_sick(make(random.Random(seed)), kind, start, delay, BESIDES.get(name, set()))
 
 
-def check_sick(rows: list[Row], kind: str, start: int, delay: int, besides: set[str]) -> None:
+def check_sick(rows: list[Row], kind: AlarmKind, start: int, delay: int, besides: set[str]) -> None:
     live = told(rows)
     first = next(number for number, alarm in live if alarm.kind == kind)
     assert start <= first <= start + delay

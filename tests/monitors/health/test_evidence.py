@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitors.health import LiveHealth
 from monitors.health.evidence import Level, Progress, Streak, Window
-from monitors.health.names import Names
+from monitors.health.names import read
 from monitors.metrics import Row
 
 VALUES = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=120)
@@ -37,12 +37,12 @@ def test_level_is_the_median_of_the_last_values(values: list[float], length: int
 
 
 def test_streak_keeps_its_first_and_last_lines_and_the_one_before() -> None:
-    streak, names = Streak(), Names()
+    streak = Streak()
     for number in range(1, 31):
-        streak.take(number > 10, names.read(Row(2 * number, {"loss": 1.0}), 100 + number, number))
+        streak.take(number > 10, read(Row(2 * number, {"loss": 1.0}), 100 + number, number))
     assert streak.lines == (111, 112, 113, 129, 130, 110)
     assert (streak.count, streak.where) == (20, "at steps 22 to 60")
-    streak.take(False, names.read(Row(62, {"loss": 1.0}), 131, 31))
+    streak.take(False, read(Row(62, {"loss": 1.0}), 131, 31))
     assert (streak.count, streak.lines) == (0, (131,))
 
 
@@ -58,11 +58,11 @@ def test_streak_keeps_its_first_and_last_lines_and_the_one_before() -> None:
     ],
 )
 def test_progress_is_a_better_reward_or_the_best_there_is(rewards: list[float], is_good: bool) -> None:
-    progress, names = Progress(20), Names()
+    progress = Progress(20)
     for number, reward in enumerate(rewards, start=1):
         values = {"critic/score/mean": reward, "critic/score/max": max(1.0, reward)}
-        progress.add(names.read(Row(number, values), number, number))
-    assert progress.has_reward and progress.is_good is is_good
+        progress.add(read(Row(number, values), number, number))
+    assert progress.start is not None and progress.is_good is is_good
 
 
 def test_alarms_about_rows_without_steps_name_a_line(tmp_path: Path) -> None:

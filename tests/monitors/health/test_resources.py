@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitors.health.resources import Free, RunningOut, line_through
+from monitors.health.resources import RunningOut
 
 GB = 10**9
 EVERY_S = 30.0
@@ -12,15 +12,15 @@ EVERY_S = 30.0
 
 def alarms(disk: list[float], memory: list[float] | None = None) -> list[list[str]]:
     """The kinds that stand after each sample; gigabytes."""
-    running_out = RunningOut()
+    left = {"disk_fills": disk, "memory_fills": memory or [64.0] * len(disk)}
+    resources = {kind: RunningOut(kind, "it") for kind in left}  # type: ignore[arg-type]
     return [
         [
-            alarm.kind
-            for alarm in running_out.add(
-                Free(EVERY_S * number, int(free * GB), int((memory or [64.0] * len(disk))[number] * GB))
-            )
+            kind
+            for kind, resource in resources.items()
+            if resource.add(EVERY_S * number, int(left[kind][number] * GB))
         ]
-        for number, free in enumerate(disk)
+        for number in range(len(disk))
     ]
 
 
@@ -51,10 +51,3 @@ def test_memory_that_leaks_is_told() -> None:
 )
 def test_no_alarm(free: list[float]) -> None:
     assert not any(alarms(free)) and not any(alarms([500.0] * len(free), free))
-
-
-def test_line_through_points() -> None:
-    assert line_through([0.0, 1.0, 2.0], [5, 3, 1]) == (-2.0, 1.0)
-    slope, steadiness = line_through([0.0, 1.0, 2.0, 3.0], [0, 9, 0, 9])
-    assert slope == pytest.approx(1.8) and steadiness == pytest.approx(0.2)
-    assert line_through([0.0, 1.0], [4, 4]) == (0.0, 0.0)

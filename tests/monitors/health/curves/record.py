@@ -154,7 +154,7 @@ def preferences(steps: int, seed: int) -> Iterator[Row]:
         loss = -functional.logsigmoid(good - bad).mean()
         optimizer.zero_grad()
         loss.backward()
-        norm = float(logits.grad.norm())  # type: ignore[union-attr]
+        norm = float(logits.grad.norm())
         optimizer.step()
         yield {
             "loss": loss.item(),
