@@ -8,7 +8,6 @@ import asyncio
 import errno
 import logging
 import os
-import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -19,10 +18,9 @@ from harness.agent import approval, disk_access
 from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.verdict import evaluation_shortfall, shortfall, unpickled, verdict
+from harness.agent.verdict import settled, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd, Diagnosis, log_lost
-from harness.blueprint.types import MetricSpec
 from harness.codec import encode
 from harness.errors import UserError
 from harness.experiment import Experiment
@@ -36,7 +34,6 @@ from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
 from monitors.files import AttemptFiles
-from monitors.processes import members_of_attempt
 from monitors.rules import Health
 
 _log = logging.getLogger(__name__)
@@ -89,39 +86,15 @@ class Executor:
         self.experiment.check_place()
         if not os.access(self.experiment.dir, os.W_OK):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self.experiment.dir))
-        attempt = self._concluding()
+        attempt = self.concluding()
         if attempt is not None:
             self.experiment.check_attempt(attempt.number)
 
-    def _concluding(self) -> AttemptState | None:
+    def concluding(self) -> AttemptState | None:
         """The attempt of which something may still be concluded from its files."""
         state = self.experiment.state
         is_read = state.attempt is not None and state.attempt.launched_at is not None
         return state.attempt if is_read and state.collected is None else None
-
-    def gives_up_files(self, have_been_gone: bool) -> bool:
-        """True if the attempt is concluded without its files, which alone are gone from the result
-        folder: a person wants it to stop, or they `have_been_gone` for long and its supervisor is, too; where
-        that was never seen, whatever carries the attempt's id, on the one machine that the run knows."""
-        attempt = self._concluding()
-        if attempt is None:
-            return False
-        try:
-            self.experiment.check_place()
-        except OSError:
-            return False
-        files = self.experiment.attempt_files(attempt.number)
-        if files.supervisor() is not None:
-            is_dead = files.state() == "lost"
-        else:
-            hosts = {owner.host for owner in self.experiment.journal.of(events.Owner)}
-            is_dead = hosts <= {socket.gethostname()} and not members_of_attempt(attempt.attempt_id)
-        is_over = have_been_gone and is_dead
-        if not is_over and self.experiment.state.stop_asked is None:
-            return False
-        text, now = f"{files.dir} is gone, and with it how the training ended", self.experiment.clock()
-        self.experiment.record(events.AttemptEvent(attempt.number, "files_lost", now, text))
-        return True
 
     def _citable(self) -> Evidence | None:
         """What a narrative may cite, read once; a run does not fail for words about it."""
@@ -212,23 +185,14 @@ class Executor:
         from monitors.tmux import TmuxError
 
         has_launched = any(attempt.launched_at is not None for attempt in self.experiment.state.attempts)
-        how = (action.steps, action.seconds)
+        trial = smoke.run if has_launched else first_smoke.run
         try:
-            if has_launched:
-                return await self._tried(smoke.run(self.experiment, *how))
-            config = apply_changes.config_after(self.experiment) or apply_changes.config_before(
-                self.experiment
-            )
-            return await self._tried(first_smoke.run(self.experiment, config, *how))
+            ran = await self._unless_interrupted(trial(self.experiment, action.steps, action.seconds))
+            return ran or events.SmokeRan(failed=False, error="it was interrupted")
         except (LaunchError, TmuxError) as error:
             return events.SmokeRan(failed=False, error=str(error))
         except patched_code.PatchError as error:
             return events.SmokeRan(failed=True, error=str(error))
-
-    async def _tried(self, trial: Coroutine[Any, Any, events.SmokeRan]) -> events.SmokeRan:
-        return await self._unless_interrupted(trial) or events.SmokeRan(
-            failed=False, error="it was interrupted"
-        )
 
     async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch
@@ -241,13 +205,14 @@ class Executor:
             spec = launching.launch_spec(self.experiment.blueprint, files, order)
             launch(spec)
         command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
-        command = apply_changes.relocated(self.experiment, command)
+        code = patched_code.used(self.experiment.state)
+        if code is not None:
+            command = code.relocated(command)
         differs = tuple(
             Change("secret", name, before, now, "the shell that resumed the run has it so")
             for name, before, now in environment.differences(self.experiment.dir, action.attempt)
         )
-        is_changed = bool(apply_changes.patches(self.experiment))
-        sandbox = containment.used(files) if is_changed else ""
+        sandbox = containment.used(files) if self.experiment.state.patches else ""
         return events.Launched(self.experiment.clock(), command, checkpoint, differs, sandbox)
 
     async def _wait(self, action: actions.Wait) -> events.Waited:
@@ -379,7 +344,7 @@ class Executor:
     async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()
         state = self.experiment.state
-        if apply_changes.prepared_patches(state):
+        if state.patches:
             await asyncio.to_thread(containment.remove_own_folders, state.experiment_id)
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
@@ -422,21 +387,7 @@ class Executor:
             now = self.experiment.clock()
             self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, lost))
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
-        rows, last_step, reached = self.monitor(attempt).achieved()
-        ended = replace(ended, rows=rows, last_step=last_step, reached=reached)
-        ended = replace(ended, metrics_from=self.monitor(attempt).metrics_from)
-        if ended.status != 0:
-            return ended
-        plan, owed = self.experiment.blueprint, None
-        metrics = plan.metrics or MetricSpec(())
-        if plan.evaluate_command is not None:
-            owed = evaluation_shortfall(attempts[-1], ended, metrics.of_lines())
-            ended = replace(ended, evaluate_ran=unpickled(attempts[-1]))
-        names_metrics = plan.metrics is not None and plan.evaluate_command is None
-        owed = owed or shortfall(names_metrics, attempts, rows, last_step)
-        if owed is not None:
-            return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
-        return replace(ended, complete=ended.reason == "exited")
+        return settled(self.experiment.blueprint, attempts, self.monitor(attempt).achieved(ended))
 
     def _close_sessions(self) -> None:
         """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.

@@ -65,7 +65,7 @@ def _config(action: actions.ReadConfig, experiment: Experiment) -> str:
             f"attempt {action.attempt} has no config.yaml: its command reads none that the harness knows"
         )
         return _whole(name, experiment, missing)
-    text = apply_changes.config_after(experiment) or apply_changes.config_before(experiment)
+    text = apply_changes.next_config(experiment)
     if not text:
         raise NotShownError(
             "there is no config: the command of this experiment reads none that the harness knows of"

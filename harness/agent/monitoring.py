@@ -22,7 +22,7 @@ from harness.journal.events import AttemptEvent, SupervisorSeen, Waited
 from harness.launching import LONGEST_END_S
 from harness.metric_files import FollowedFiles, Place
 from harness.observation import Progress
-from harness.repair import apply_changes
+from harness.repair import patched_code
 from harness.state import AttemptState
 from monitors.clock import SystemClock
 from monitors.files import Exit
@@ -63,7 +63,7 @@ class AttemptMonitor:
         known = (event for event in experiment.journal.of(AttemptEvent) if event.attempt == attempt.number)
         self._recorded = {(event.event, event.text) for event in known}
         wanted = metrics.metric or plan.purpose
-        codebase = apply_changes.codebase(experiment)
+        codebase = patched_code.codebase(experiment.state)
         is_shared = partial(others_train_in, codebase, experiment.dir)
         place = Place(self._files, codebase, metrics.file, wanted, is_shared)
         self._followed = FollowedFiles(place, experiment.clock) if source is MetricSource.CONSOLE else None
@@ -134,15 +134,16 @@ class AttemptMonitor:
         took_s = (end.ended_at or 0.0) - (end.started_at or 0.0)
         return {"started_at": ended_at - took_s, "ended_at": ended_at}
 
-    def achieved(self) -> tuple[int, int | None, str]:
-        """Number of metric rows, how far they go, and the same in words."""
-        rows = self.watch.rows
-        return rows.count, int(rows.place or 0) if rows.count else None, rows.where if rows.count else ""
-
-    @property
-    def metrics_from(self) -> str:
-        """The file that the rows come from, and its format; "" where that is the log."""
-        return self._followed.words if self._followed and self.watch.has_other_rows else ""
+    def achieved(self, ended: AttemptEnd) -> AttemptEnd:
+        """The exit record with how far the attempt has come."""
+        rows, followed = self.watch.rows, self._followed
+        metrics_from = followed.words if followed is not None and self.watch.has_other_rows else ""
+        if not rows.count:
+            return replace(ended, metrics_from=metrics_from)
+        last_step = int(rows.place or 0)
+        return replace(
+            ended, rows=rows.count, last_step=last_step, reached=rows.where, metrics_from=metrics_from
+        )
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """True if the first step is late although it could have been seen: the metrics of the attempt are

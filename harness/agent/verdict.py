@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.attempt import AttemptEnd, log_lost
+from harness.blueprint.types import Blueprint, MetricSpec
 from harness.config.training import TrainingConfig
 from harness.diagnosis.reading import read
 from harness.metric_files.reading import take_evaluation
@@ -32,6 +33,21 @@ class Shortfall:
 
     text: str
     family: str = "silent_bad_metrics"
+
+
+def settled(plan: Blueprint, attempts: Sequence[AttemptFiles], ended: AttemptEnd) -> AttemptEnd:
+    """The end of the last of `attempts`, which knows how far that came, with whether it is all it owed."""
+    if ended.status != 0:
+        return ended
+    files, metrics, owed = attempts[-1], plan.metrics or MetricSpec(()), None
+    if plan.evaluate_command is not None:
+        owed = evaluation_shortfall(files, ended, metrics.of_lines())
+        ended = replace(ended, evaluate_ran=unpickled(files))
+    names_metrics = plan.metrics is not None and plan.evaluate_command is None
+    owed = owed or shortfall(names_metrics, attempts, ended.rows, ended.last_step)
+    if owed is not None:
+        return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
+    return replace(ended, complete=ended.reason == "exited")
 
 
 def shortfall(

@@ -20,7 +20,7 @@ from harness.machine.ports import a_free_port, is_taken
 from harness.redaction import redact
 from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, code_changes, refused, remedies_for, services
-from harness.repair.remedies.choice import ADVISE, WAITING, described
+from harness.repair.remedies.choice import WAITING, described
 from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _missing_secrets(state: "ExperimentState") -> Iterator[Remedy]:
     if names := [name for name, value in now.items() if value == MISSING]:
         change = f"Export {', '.join(names)}, which this attempt was launched without, and run again"
         by_hand = f"harness run {shlex.quote(str(state.blueprint.path))}"
-        yield Remedy(ADVISE, "advice", change, "The resuming shell did not have it.", by_hand=by_hand)
+        yield Remedy.advice(change, "The resuming shell did not have it.", by_hand)
 
 
 def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
@@ -163,7 +163,7 @@ def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     if remedy is None or "." in module or not name:
         return
     if other := _not_missing(name, now, plan):
-        yield Remedy(ADVISE, "advice", other, "")
+        yield Remedy.advice(other)
         return
     package = package_of(module) or package_of(now.captured("package"))
     by_person = now.captured("requirement") or package or _BY_A_PERSON.get(name) or now.captured("package")

@@ -29,7 +29,7 @@ from harness.journal.events import SmokeRan
 from harness.machine.ports import a_free_port
 from harness.options import RunOptions
 from harness.redaction import redact
-from harness.repair import advice
+from harness.repair import advice, apply_changes
 from harness.repair.apart import Apart
 from harness.repair.smoke import Trial, request_of
 from monitors.clock import steady_time
@@ -78,13 +78,14 @@ class _Plan:
         return with_values(self.plan.launch_command or "", self.request.arguments)
 
 
-async def run(experiment: Experiment, config: str, steps: int, seconds: float) -> SmokeRan:
-    """Try the first launch of a run. `config`: what it will read. Raises PatchError."""
+async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
+    """Try the first launch of a run. Raises PatchError."""
     number = experiment.state.smoke_runs + 1
     folder = experiment.dir / "smoke" / f"{number:02d}"
     request = request_of(experiment, AttemptFiles(folder), number, seconds)
     scratch = state_home() / "smoke" / request.attempt_id
     try:
+        config = apply_changes.next_config(experiment)
         tried = _Plan(experiment.blueprint, request, folder, scratch, experiment.dir, config)
         return await _tried(tried, steps, seconds)
     finally:

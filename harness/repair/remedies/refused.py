@@ -76,7 +76,7 @@ def correction(now: Situation) -> Iterator[Remedy]:
 
 
 def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:
-    return Remedy("advise", "advice", f"{change}.", why, by_hand=by_hand)
+    return Remedy.advice(f"{change}.", why, by_hand)
 
 
 def _devices(now: Situation) -> Iterator[Remedy]:
