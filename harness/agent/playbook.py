@@ -41,6 +41,9 @@ class Playbook:
         has_failed = state.attempt is None or state.attempt.ended is None or not state.attempt.ended.complete
         return actions.Wait() if waits and has_failed else action
 
+    async def try_out(self) -> str:
+        return ""
+
 
 def _next(observation: Observation) -> Action:
     """What is to be done, were nobody asked anything."""

@@ -9,19 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness import launching
-from harness.actions import (
-    TOOLS,
-    Action,
-    AskPerson,
-    Collect,
-    EditArguments,
-    EditConfig,
-    ListKeys,
-    NameCause,
-    PatchCode,
-    ReadConfig,
-)
+from harness import actions, launching
+from harness.actions import Action
 from harness.guard.rules import MAX_ATTEMPTS
 from harness.llm_use import WORDS
 from harness.observation import Observation, Progress
@@ -63,7 +52,7 @@ def question(observation: Observation, fallback: Action) -> Question | None:
         and state.draft.settings is None
     ):
         return Question("config", "config:1", "the blueprint names no config")
-    if not isinstance(fallback, Collect) or len(state.attempts) >= MAX_ATTEMPTS:
+    if not isinstance(fallback, actions.Collect) or len(state.attempts) >= MAX_ATTEMPTS:
         return None
     if state.checked is not None and not state.checked.can_run:
         return Question("check", f"check:{len(state.attempts) + 1}", "the check before the launch failed")
@@ -81,17 +70,17 @@ def tools(kind: str, state: ExperimentState) -> tuple[type[Action], ...]:
     plan = state.blueprint
     useless: set[type[Action]] = set()
     if not launching.has_config(plan):
-        useless |= {ReadConfig, ListKeys, EditConfig}
+        useless |= {actions.ReadConfig, actions.ListKeys, actions.EditConfig}
     if plan.launch_command is None:
-        useless.add(EditArguments)
+        useless.add(actions.EditArguments)
     if not plan.patchable:
-        useless.add(PatchCode)
+        useless.add(actions.PatchCode)
     if state.options.answer_within_s == 0:
-        useless.add(AskPerson)
+        useless.add(actions.AskPerson)
     found = state.attempt.diagnosis if state.attempt is not None else None
     if found is None or not found.is_open:
-        useless.add(NameCause)
-    return tuple(tool for tool in TOOLS[kind] if tool not in useless)
+        useless.add(actions.NameCause)
+    return tuple(tool for tool in actions.TOOLS[kind] if tool not in useless)
 
 
 def _wants_words(state: ExperimentState) -> bool:

@@ -89,4 +89,4 @@ def print_cost(account: "Account", config: "LlmConfig") -> None:
     cost = f"{spent.total_usd:.2f} USD" if config.price else "the cost is not known"
     if 0 < spent.total_usd < 0.005:
         cost = "less than 0.01 USD"
-    typer.echo(f"{config.model_word}: {calls}, {cost}", err=True)
+    typer.echo(f"{config.word.text}: {calls}, {cost}", err=True)

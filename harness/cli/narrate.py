@@ -83,7 +83,7 @@ def _of_run(folder: Path, model: str | None, max_cost: float | None, max_calls: 
     return asyncio.run(
         narrate(
             folder,
-            choice.config.model_word,
+            choice.config.word.text,
             lambda record: open_model(choice.config, choice.limits, record, folder / TRANSCRIPT),
         )
     )

@@ -27,7 +27,7 @@ from harness.providers.cost import (
 )
 from harness.providers.model import Model
 from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
-from harness.providers.stream import OFFICIAL_URLS
+from harness.providers.stream import OFFICIAL_URLS, StreamedProvider
 from harness.providers.transcript import Transcript
 from harness.redaction import parts, redact
 
@@ -70,11 +70,6 @@ class LlmConfig:
     warnings: tuple[str, ...] = ()
     key_variable: str | None = None
     timeout_s: float | None = None
-
-    @property
-    def model_word(self) -> str:
-        """As written for `--model`."""
-        return self.word.text
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -127,15 +122,13 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
 def make_provider(config: LlmConfig) -> Provider:
     """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
     word = config.word
-    made = (word.model, config.key, word.base_url, config.timeout_s)
+    provider: type[StreamedProvider]
     try:
         if word.provider == "anthropic":
-            from harness.providers.anthropic import AnthropicProvider
-
-            return AnthropicProvider(*made, is_token=config.is_token)
-        from harness.providers.openai import OpenAIProvider
-
-        return OpenAIProvider(*made)
+            from harness.providers.anthropic import AnthropicProvider as provider
+        else:
+            from harness.providers.openai import OpenAIProvider as provider
+        return provider(word.model, config.key, word.base_url, config.timeout_s, config.is_token)
     except (ImportError, ValueError) as error:
         if "proxy" not in (text := redact(str(error))).lower():
             raise
