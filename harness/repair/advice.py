@@ -5,7 +5,6 @@ In: a diagnosis, and the run that it is about, where there is one. Out: the same
 and with what only the run shows in its cause (`circumstances`).
 """
 
-import resource
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,7 +15,6 @@ from harness.attempt import UNKNOWN, Diagnosis, Remedy
 from harness.config.packages import known_modules, package_of
 from harness.config.reader import UnreadableConfigError, text_of
 from harness.environment import MISSING
-from harness.machine.ports import a_free_port, is_taken
 from harness.redaction import redact
 from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, code_changes, refused, remedies_for, services
@@ -31,20 +29,9 @@ if TYPE_CHECKING:
 _INSTALL = "install_package"
 _INSTALL_VERSION = "install_version"
 _MODULES_OF_A_PERSON = (
-    "deepspeed",
-    "flash_attn",
-    "jax",
-    "numpy",
-    "sglang",
-    "tensorflow",
-    "torch",
-    "torchvision",
-    "transformers",
-    "trl",
-    "verl",
-    "vllm",
+    "deepspeed flash_attn jax numpy sglang tensorflow torch torchvision transformers trl verl vllm"
 )
-_BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON}
+_BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON.split()}
 """Packages that decide what is computed, or must fit a driver: a run installs none of them by itself."""
 _SLIP = 0.8
 
@@ -65,11 +52,8 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
     from harness.repair import circumstances, containment
 
     plan = state.blueprint
-    machine = Machine(
-        free_port=a_free_port,
-        is_taken=is_taken,
+    machine = Machine.here(
         owned=lambda what: 0,
-        open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
         is_hidden=lambda path: containment.hides(state, Path(path)),
     )
