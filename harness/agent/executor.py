@@ -34,7 +34,6 @@ from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
 from monitors.files import AttemptFiles
-from monitors.rules import Health
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -66,19 +65,14 @@ class Executor:
         if self.experiment.state.collected is None:
             approval.hear(self.experiment)
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
-        overdue = unrecorded = False
-        health, config, progress = Health(), "", None
+        seen: dict[str, Any] = {"result_dir": self.experiment.dir, "evidence": self._citable()}
         if attempt is not None and attempt.is_running:
-            overdue = self.monitor(attempt).first_step_overdue(attempt, now)
-            health = self.monitor(attempt).health(attempt, now)
-            progress = self.monitor(attempt).progress(attempt, now)
+            seen |= self.monitor(attempt).seen(attempt, now)
         elif attempt is not None and attempt.launched_at is None:
-            unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
+            seen["launched_unrecorded"] = self.experiment.attempt_files(attempt.number).started.exists()
         elif self.experiment.state.collected is None:
-            config = apply_changes.config_before(self.experiment)
-        state = self.experiment.state
-        folder, evidence = self.experiment.dir, self._citable()
-        return Observation(state, now, overdue, unrecorded, health, progress, config, folder, evidence)
+            seen["config"] = apply_changes.config_before(self.experiment)
+        return Observation(self.experiment.state, now, **seen)
 
     def check_folders(self) -> None:
         """Raise OSError unless the result folder, and that of the attempt in it, are there and can be
@@ -249,7 +243,8 @@ class Executor:
     async def _stop(self, action: actions.Stop) -> events.Stopped:
         from monitors.launch import stop
 
-        attempt = self._attempt()
+        attempt = self.experiment.state.attempt
+        assert attempt is not None  # the guard has asked for it
         files = self.experiment.attempt_files(attempt.number)
         health = self.monitor(attempt).health(attempt, self.experiment.clock())
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
@@ -264,8 +259,8 @@ class Executor:
         from harness.diagnosis import diagnose  # what only a failure needs is imported when there is one
         from harness.diagnosis.signatures import load_usable
 
-        attempt = self._attempt()
-        assert attempt.ended is not None
+        attempt = self.experiment.state.attempt
+        assert attempt is not None and attempt.ended is not None  # the guard has asked for it
         files = self.experiment.attempt_files(attempt.number)
         book, broken = await asyncio.to_thread(load_usable)
         for problem in broken:
@@ -277,8 +272,8 @@ class Executor:
     async def _name_cause(self, action: actions.NameCause) -> events.CauseNamed:
         from harness.agent import model_cause
 
-        attempt = self._attempt()
-        assert attempt.diagnosis is not None  # the guard has asked for it
+        attempt = self.experiment.state.attempt
+        assert attempt is not None and attempt.diagnosis is not None  # the guard has asked for it
         before, files = attempt.diagnosis, self.experiment.attempt_files(attempt.number)
         model, shown = self.experiment.state.llm.model, model_cause.citable(before)
         try:
@@ -373,19 +368,10 @@ class Executor:
                 self.current_monitor.watch.close()
             self.current_monitor = None
 
-    def _attempt(self) -> AttemptState:
-        attempt = self.experiment.state.attempt
-        if attempt is None:
-            raise RuntimeError("no attempt has been launched")
-        return attempt
-
     def _ended(self, attempt: AttemptState, ended: AttemptEnd) -> AttemptEnd:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
-        lost = log_lost(ended.log_lost_bytes, ended.log_lost_why)
-        known = self.experiment.journal.of(events.AttemptEvent)
-        if lost and (attempt.number, lost) not in ((seen.attempt, seen.text) for seen in known):
-            now = self.experiment.clock()
-            self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, lost))
+        if lost := log_lost(ended.log_lost_bytes, ended.log_lost_why):
+            self.monitor(attempt).note("log_lost", lost)
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
         return settled(self.experiment.blueprint, attempts, self.monitor(attempt).achieved(ended))
 
@@ -397,11 +383,11 @@ class Executor:
         from monitors.launch import kill_leftovers
         from monitors.tmux import Session
 
-        names = [detached.session for detached in self.experiment.journal.of(events.Detached)]
-        for attempt in self.experiment.state.attempts:
+        state = self.experiment.state
+        for attempt in state.attempts:
             kill_leftovers(self.experiment.attempt_files(attempt.number), attempt.attempt_id)
-            names.append(attempt.session)
-        for name in names if not self.experiment.state.options.keep_session else ():
-            session = Session.find(name)
+        names = [detached.session for detached in self.experiment.journal.of(events.Detached)]
+        names += [attempt.session for attempt in state.attempts]
+        for session in map(Session.find, () if state.options.keep_session else names):
             if session is not None:
                 session.kill()

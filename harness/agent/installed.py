@@ -12,7 +12,6 @@ from typing import Any
 from harness import actions
 from harness.agent import disk_access
 from harness.agent.excerpts import NotShownError, fitted, part_of_file, plain
-from harness.environment import known_secrets
 from harness.experiment import Experiment
 from harness.guard.file_access import LIBRARIES, is_shown
 from harness.wording import listed
@@ -51,9 +50,7 @@ def read_installed(action: actions.ReadInstalled, experiment: Experiment) -> str
         raise NotShownError(f"{file} leads out of the folder where {name} is installed")
     if why := disk_access.refuse_kind(path, is_result=False):
         raise NotShownError(f"{file} {why}")
-    return part_of_file(
-        path, f"{name}, {file}", action.first_line, action.lines, known_secrets(experiment.dir)
-    )
+    return part_of_file(path, f"{name}, {file}", action, experiment)
 
 
 def _found(python: Path, package: str) -> dict[str, Any] | None:

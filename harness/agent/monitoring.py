@@ -8,8 +8,10 @@ import asyncio
 import math
 import socket
 import time
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 from harness.agent.neighbours import others_train_in
 from harness.agent.questions import next_look_s
@@ -88,8 +90,7 @@ class AttemptMonitor:
         finally:
             sampling.cancel()
             await asyncio.gather(sampling, return_exceptions=True)
-        for event in wake.events:
-            self._record(event)
+        self._record_seen(wake.events)
         if wake.reason in (WakeReason.TICK, WakeReason.DEADLINE):
             self._type_again_if_swallowed()
         waited = Waited(wake.reason.value, wake.detail, round(wake.waited_s, 3))
@@ -145,6 +146,12 @@ class AttemptMonitor:
             ended, rows=rows.count, last_step=last_step, reached=rows.where, metrics_from=metrics_from
         )
 
+    def seen(self, attempt: AttemptState, now: float) -> dict[str, Any]:
+        """What an `Observation` has of the running attempt."""
+        overdue = self.first_step_overdue(attempt, now)  # reads what happened unseen before the rest is told
+        health, progress = self.health(attempt, now), self.progress(attempt, now)
+        return {"first_step_overdue": overdue, "health": health, "progress": progress}
+
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """True if the first step is late although it could have been seen: the metrics of the attempt are
         known. What happened while it was not watched is read first; a prepare command does not count."""
@@ -153,8 +160,7 @@ class AttemptMonitor:
             return False
         if self._files.state() != "running" or self._files.evaluates():
             return False
-        for event in self.watch.poll_piece():
-            self._record(event)
+        self._record_seen(self.watch.poll_piece())
         if not self.watch.at_end:  # a long log is read by the next wait, which can be interrupted
             return False
         metrics_known = self._config.is_ajet or self._names_metrics or self.watch.rows.count > 0
@@ -199,12 +205,19 @@ class AttemptMonitor:
         rows = self.watch.rows
         return (self.total_steps if rows.axis.kind == "step" else None) or rows.total
 
-    def _record(self, event: Event) -> None:
-        if (event.kind, event.text) in self._recorded:
-            return
-        self._recorded.add((event.kind, event.text))
-        seen = AttemptEvent(self.number, event.kind, event.time, event.text, event.step, event.line_number)
-        self._experiment.record(seen)
+    def note(self, kind: str, text: str) -> None:
+        """Record an event of now, unless the journal has it."""
+        self._record(AttemptEvent(self.number, kind, self._experiment.clock(), text))
+
+    def _record_seen(self, events: Iterable[Event]) -> None:
+        for each in events:
+            place = (each.step, each.line_number)
+            self._record(AttemptEvent(self.number, each.kind, each.time, each.text, *place))
+
+    def _record(self, event: AttemptEvent) -> None:
+        if (event.event, event.text) not in self._recorded:
+            self._recorded.add((event.event, event.text))
+            self._experiment.record(event)
 
     def _next_deadline(self) -> float:
         """When to look even if nothing happens: while nothing has started, at the first-step time-out, when a

@@ -27,7 +27,7 @@ from harness.providers.cost import (
 )
 from harness.providers.model import Model
 from harness.providers.settings import OWN_FILE, ConfigurationError, Settings, find
-from harness.providers.stream import OFFICIAL_URLS, StreamedProvider
+from harness.providers.stream import OFFICIAL_URLS
 from harness.providers.transcript import Transcript
 from harness.redaction import parts, redact
 
@@ -122,13 +122,15 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
 def make_provider(config: LlmConfig) -> Provider:
     """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
     word = config.word
-    provider: type[StreamedProvider]
+    made = (word.model, config.key, word.base_url, config.timeout_s, config.is_token)
     try:
         if word.provider == "anthropic":
-            from harness.providers.anthropic import AnthropicProvider as provider
-        else:
-            from harness.providers.openai import OpenAIProvider as provider
-        return provider(word.model, config.key, word.base_url, config.timeout_s, config.is_token)
+            from harness.providers.anthropic import AnthropicProvider
+
+            return AnthropicProvider(*made)
+        from harness.providers.openai import OpenAIProvider
+
+        return OpenAIProvider(*made)
     except (ImportError, ValueError) as error:
         if "proxy" not in (text := redact(str(error))).lower():
             raise

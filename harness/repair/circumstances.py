@@ -43,7 +43,8 @@ def of(now: Situation, plan: Blueprint) -> Seen:
 def _ports(now: Situation, plan: Blueprint) -> Seen:
     """The port that the log names, else those of config, command and variables; who holds it."""
     named = {each.key: each.whole for each in now.settings.of("port")}
-    named |= {name: int(value) for name, value in now.environment.items() if _is_port(name, value)}
+    ports = {name: value for name, value in now.environment.items() if name.endswith("PORT")}
+    named |= {name: int(value) for name, value in ports.items() if value.isdigit()}
     logged = now.count("port")
     for port in (logged,) if logged else dict.fromkeys(filter(None, named.values())):
         if not now.machine.is_taken(port):
@@ -58,10 +59,6 @@ def _ports(now: Situation, plan: Blueprint) -> Seen:
         ending = f"or end what holds it, if it is yours (`kill {pid[1]}`)" if pid else ""
         change = ", ".join(filter(None, (text, ending)))
         yield f"Port {port}{where} is taken{by}.", Remedy.advice(f"{change}.", by_hand=edit)
-
-
-def _is_port(name: str, value: str) -> bool:
-    return name.endswith("PORT") and value.isdigit()
 
 
 def _memory_limits(now: Situation, plan: Blueprint) -> Seen:
