@@ -125,17 +125,13 @@ class _Merged:
             self._tables.append((own, math.inf))
             tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
             self.validated |= {task.data["step"] for task in tasks}
-            told = {shape for shape, names in enumerate(own.shapes) if any(map(_is_of_validation, names))}
-            rows = zip(own.bare(), own.shape, strict=True) if told else ()
-            self.validated |= {row.step or 0 for row, shape in rows if shape in told}
+            is_told = [any(name.startswith("val") for name in names) for names in own.shapes]
+            rows = zip(own.bare(), own.shape, strict=True) if any(is_told) else ()
+            self.validated |= {row.step or 0 for row, shape in rows if is_told[shape]}
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         for table, end in self._tables:
             yield from ((line, row) for line, row in table.rows() if row.at < end)
-
-
-def _is_of_validation(name: str) -> bool:
-    return name.startswith("val")
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:

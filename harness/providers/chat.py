@@ -96,6 +96,9 @@ class Usage:
     cache_write_1h_tokens: int = 0
     output_tokens: int = 0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(**{name: count + vars(other)[name] for name, count in vars(self).items()})
+
     @property
     def all_input_tokens(self) -> int:
         return (

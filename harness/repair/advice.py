@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from harness.state import ExperimentState
     from monitors.files import AttemptFiles
 
-_INSTALL = "install_package"
-_INSTALL_VERSION = "install_version"
+_INSTALL, _INSTALL_VERSION = "install_package", "install_version"
 _MODULES_OF_A_PERSON = (
     "deepspeed flash_attn jax numpy sglang tensorflow torch torchvision transformers trl verl vllm"
 )
@@ -114,13 +113,13 @@ def _named(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     for name in dict.fromkeys(now.diagnosis.remedies):
         if name == _INSTALL:
             yield from _install(now, plan)
-            continue
-        if name == _INSTALL_VERSION:
-            yield from _version(now)
-            continue
-        for remedy in remedies_for((name,), now):
-            if not _is_refused(remedy, now.config):
-                yield replace(remedy, by_hand=_by_hand(remedy, now, plan))
+        elif name == _INSTALL_VERSION:
+            wanted, remedy = services.requirement(now), described(_INSTALL_VERSION)
+            if wanted and remedy is not None:
+                yield replace(remedy, by_hand=shlex.join([now.python, "-m", "pip", "install", wanted]))
+        else:
+            possible = (each for each in remedies_for((name,), now) if not _is_refused(each, now.config))
+            yield from (replace(remedy, by_hand=_by_hand(remedy, now, plan)) for remedy in possible)
 
 
 def _is_refused(remedy: Remedy, config: str | None) -> bool:
@@ -166,12 +165,6 @@ def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     why = f"The run has not installed it: {refused}." if plan is not None and refused else remedy.why
     by_hand = shlex.join([now.python, "-m", "pip", "install", by_person]) if by_person else ""
     yield replace(remedy, change=f"{change}.", why=why, by_hand=by_hand)
-
-
-def _version(now: Situation) -> Iterator[Remedy]:
-    """The release that is asked for."""
-    if (wanted := services.requirement(now)) and (remedy := described(_INSTALL_VERSION)) is not None:
-        yield replace(remedy, by_hand=shlex.join([now.python, "-m", "pip", "install", wanted]))
 
 
 def _not_missing(module: str, now: Situation, plan: "Blueprint | None") -> str:
