@@ -206,7 +206,9 @@ async def ask(
         while not is_answered(experiment.dir, question) and experiment.clock() < until:
             if not still_wanted():
                 return action, "what it was for is over, and there was no answer"
-            await _look_again(woken)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
+                woken.clear()
         given, waited_s = _given(experiment, question.number), _waited_s(experiment, question.asked_at)
         if given.answer != "yes":
             experiment.record(events.Denied(action.kind, args, given.by, given.because, waited_s))
@@ -266,7 +268,8 @@ def hear(experiment: Experiment) -> None:
     time is over."""
     for number in _settled(experiment):
         asked = experiment.state.questions[number]
-        given, changes, because = _given(experiment, number, asked.default), tuple[Change, ...](), ""
+        given, changes = _given(experiment, number, asked.default), tuple[Change, ...]()
+        because = given.because
         if asked.changes and given.answer == "yes":
             wanted = given.modified or edit_of(asked.changes)["changes"]
             because_of = asked.changes[0]
@@ -275,9 +278,7 @@ def hear(experiment: Experiment) -> None:
                 changes, _ = apply_changes.edited(edit, experiment, allowed_by=given.by)
             except (CommandError, ConfigEditError) as error:
                 because = f"allowed, but it cannot be made: {error}"
-        asked_at = next(entry.time for entry in experiment.journal.entries if entry.seq == number)
-        waited_s = _waited_s(experiment, asked_at)
-        because = because or given.because
+        waited_s = _waited_s(experiment, experiment.journal.entries[number - 1].time)
         told = (asked.question, given.answer, given.by, because)
         experiment.record(events.PersonAnswered(number, *told, changes, waited_s))
     for path in _unheard(experiment):
@@ -288,12 +289,6 @@ def _unheard(experiment: Experiment) -> list[Path]:
     """Words of people that are not in the journal yet, in their order."""
     heard = sum(1 for _ in experiment.journal.of(events.PersonSaid))
     return sorted((experiment.dir / "approvals").glob("word-*.json"))[heard:]
-
-
-async def _look_again(woken: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
-        woken.clear()
 
 
 def _settled(experiment: Experiment) -> list[int]:
