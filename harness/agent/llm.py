@@ -20,7 +20,7 @@ from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question, tools
 from harness.agent.view import MAX_CALLS
 from harness.experiment import Experiment
-from harness.journal.model_events import CallRejected, Consult, Consulted, ModelTried, ViewShrunk
+from harness.journal.model_events import CallRejected, Consulted, ModelTried, ViewShrunk
 from harness.llm_use import Consultation
 from harness.observation import Observation
 from harness.providers.chat import NoAccessError, ProviderError, RequestTooLongError, ToolCall
@@ -111,10 +111,9 @@ class LlmPolicy:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
             return False
-        facts = dict(asked.facts)
-        if asked.kind == "look":  # as they stand now
-            facts["metrics"] = view.metrics_now(self._experiment)
-        self._experiment.record(Consult(asked.topic, asked.why, facts))
+        if asked.topic.startswith("look:"):  # as they stand now
+            asked = replace(asked, facts={**asked.facts, "metrics": view.metrics_now(self._experiment)})
+        self._experiment.record(asked)
         return True
 
     def _close(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.attempt import AttemptEnd, log_lost
+from harness.attempt import AttemptEnd, Diagnosis, log_lost
 from harness.blueprint.types import Blueprint, MetricSpec
 from harness.config.training import TrainingConfig
 from harness.diagnosis.reading import read
@@ -166,16 +166,14 @@ def _judged(state: ExperimentState, now: float) -> Verdict:
             why = f"attempt {attempt.number} ran to its end with code that a model changed ({files}){note}"
             return Verdict(Outcome.SUCCEEDED_WITH_CHANGED_CODE, why)
         return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
-    too_late_to_restart = (
-        attempt.diagnosis is not None and attempt.diagnosis.transient and now >= state.deadline_at
-    )
-    cause = attempt.diagnosis.cause if attempt.diagnosis else "the cause is unknown"
+    found = attempt.diagnosis or Diagnosis("", None, "the cause is unknown")
+    too_late_to_restart = found.transient and now >= state.deadline_at
     if ended.reason == "deadline" or too_late_to_restart:
-        is_nan = attempt.diagnosis is not None and attempt.diagnosis.family == "numerics_nan"
         after = f" after {ended.reached}" if ended.reached else ""
         after += f": {ended.shortfall}" if ended.shortfall else ""
-        return Verdict(Outcome.TIMED_OUT, cause if is_nan else f"the time limit was reached{after}")
-    return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
+        is_nan, late = found.family == "numerics_nan", f"the time limit was reached{after}"
+        return Verdict(Outcome.TIMED_OUT, found.cause if is_nan else late)
+    return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {found.cause}")
 
 
 def _never_ran(state: ExperimentState, now: float) -> Verdict:
