@@ -150,6 +150,11 @@ class Remedy:
     wait_s: float = 0.0
     by_hand: str = ""
 
+    @classmethod
+    def advice(cls, change: str, why: str = "", by_hand: str = "") -> Remedy:
+        """What only a person can do."""
+        return cls("advise", "advice", change, why, by_hand=by_hand)
+
     @property
     def sentence(self) -> str:
         """What to do, with the exact command or edit."""

@@ -14,6 +14,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from monitors.metrics import families, names
 
 _ROOT = Path(__file__).parents[1]
@@ -40,6 +42,12 @@ def own_files(folder: Path, suffix: str) -> list[Path]:
 def own_text(path: Path) -> str:
     """The text of a file of the product. Raises OSError."""
     return (_kept[str(path)] if str(path) in _kept else path.read_bytes()).decode()
+
+
+@cache
+def own_table(path: Path) -> Any:
+    """What a YAML file of the product holds. Raises OSError."""
+    return yaml.load(own_text(path), Loader=names.LOADER)
 
 
 def keep() -> None:

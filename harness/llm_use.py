@@ -23,6 +23,7 @@ from harness.journal.model_events import (
     ViewShrunk,
 )
 from harness.providers import cost
+from harness.providers.chat import Usage
 from harness.providers.cost import Spending
 
 WORDS = "results:1"
@@ -74,7 +75,7 @@ class Consultation:
 
 @dataclass(frozen=True)
 class LlmUse:
-    """Money and answers. `tokens` are sums by the names of `Usage`, `model` the one asked last.
+    """Money and answers. `tokens`: of all calls, `model`: the one asked last.
 
     `answer` is the settled call, with those of its tool calls that have led to no action yet; `made`: how
     many have. `closed` are the topics that are done with, `unanswered` those that were closed for want of an
@@ -83,7 +84,7 @@ class LlmUse:
     """
 
     spending: Spending = field(default_factory=Spending)
-    tokens: dict[str, int] = field(default_factory=dict)
+    tokens: Usage = field(default_factory=Usage)
     model: str = ""
     answer: LlmSettled | None = None
     made: int = 0
@@ -125,9 +126,7 @@ def after(use: LlmUse, entry: Entry) -> LlmUse:
     if isinstance(event, LlmReserved):
         return replace(use, model=event.model)
     if isinstance(event, LlmSettled):
-        names = use.tokens.keys() | event.usage.keys()
-        tokens = {name: use.tokens.get(name, 0) + event.usage.get(name, 0) for name in sorted(names)}
-        return replace(use, tokens=tokens, answer=event, made=0)
+        return replace(use, tokens=use.tokens + Usage(**event.usage), answer=event, made=0)
     if isinstance(event, Consult):
         return replace(use, consultation=Consultation(event.topic, entry.seq), answer=None)
     if isinstance(event, Consulted):

@@ -61,3 +61,7 @@ class Policy(Protocol):
     async def decide(self, observation: Observation) -> Action:
         """The next action. After a refusal the same observation comes again, with `state.refusals` filled."""
         ...
+
+    async def try_out(self) -> str:
+        """Why it cannot decide, tried before the first launch, once in a run; "" where it can."""
+        ...

@@ -118,6 +118,11 @@ class ExperimentState:
         return {name: value for draft in self._drafts for name, value in draft.environment.items()}
 
     @property
+    def patches(self) -> list[dict[str, str]]:
+        """Every correction of code that an attempt has had or the next one will have, in order."""
+        return [patch for draft in self._drafts for patch in draft.patches]
+
+    @property
     def changed_files(self) -> tuple[str, ...]:
         """Files of the code that a model has changed for an attempt that was launched."""
         launched = (attempt for attempt in self.attempts if attempt.launched_at is not None)
@@ -149,7 +154,7 @@ class ExperimentState:
         problems: tuple[str, ...] = ()
         if judged.outcome is Outcome.CANNOT_RUN and self.checked is not None:
             problems = self.checked.problems
-        advice = tuple(Remedy("advise", "advice", text, "") for text in (*told, *problems))
+        advice = tuple(Remedy.advice(text) for text in (*told, *problems))
         found = self.attempt.diagnosis if self.attempt is not None else None
         return advice + (found.what_to_do if found is not None else ())
 

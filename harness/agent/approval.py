@@ -25,19 +25,7 @@ from harness.command import CommandError
 from harness.config.edit import ConfigEditError
 from harness.environment import known_secrets
 from harness.experiment import Experiment
-from harness.journal import Entry
-from harness.journal.events import (
-    ActionResult,
-    ApprovalAsked,
-    Approved,
-    ChangePrepared,
-    Collected,
-    Denied,
-    PersonAnswered,
-    PersonAsked,
-    PersonSaid,
-    Refused,
-)
+from harness.journal import Entry, events
 from harness.pending_changes import PREPARING, Change, edit_of
 from harness.redaction import redact
 from harness.repair import apply_changes
@@ -126,33 +114,33 @@ def is_needed(action: Action, state: ExperimentState) -> bool:
 def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
     """The newest question without an answer; first the one that the run waits for. None once the results were
     collected: nothing follows from an answer then."""
-    if any(isinstance(entry.event, Collected) for entry in entries):
+    if any(isinstance(entry.event, events.Collected) for entry in entries):
         return None
     question, granted = _newest(entries)
     if question is not None:
         return None if granted else question
-    answered = {entry.event.number for entry in entries if isinstance(entry.event, PersonAnswered)}
+    answered = {entry.event.number for entry in entries if isinstance(entry.event, events.PersonAnswered)}
     for entry in reversed(entries):
         asked = entry.event
-        if isinstance(asked, PersonAsked) and not asked.error and entry.seq not in answered:
+        if isinstance(asked, events.PersonAsked) and not asked.error and entry.seq not in answered:
             args: dict[str, Any] = {name: getattr(asked, name) for name in ("question", "default", "until")}
             args["changes"] = [(each.kind, each.what, each.old, each.new) for each in asked.changes]
             return OpenQuestion(entry.seq, asked.action, args, asked.options, entry.time, asked.shown)
     return None
 
 
-def _newest(entries: Sequence[Entry]) -> tuple[OpenQuestion | None, Approved | None]:
+def _newest(entries: Sequence[Entry]) -> tuple[OpenQuestion | None, events.Approved | None]:
     """The newest action asked about that is not settled, and a person's yes to it."""
     question: OpenQuestion | None = None
-    granted: Approved | None = None
+    granted: events.Approved | None = None
     for entry in entries:
         event = entry.event
-        if isinstance(event, ApprovalAsked):
+        if isinstance(event, events.ApprovalAsked):
             about = (event.action, event.args, (), entry.time, event.shown)
             question, granted = OpenQuestion(entry.seq, *about), None
-        elif isinstance(event, Approved):
+        elif isinstance(event, events.Approved):
             granted = event
-        elif isinstance(event, ActionResult | Refused):
+        elif isinstance(event, events.ActionResult | events.Refused):
             question, granted = None, None
     return question, granted
 
@@ -210,7 +198,7 @@ async def ask(
             shown = apply_changes.preview(action, experiment)
         except apply_changes.UNDOABLE as error:
             return action, redact(str(error))
-        experiment.record(ApprovalAsked(action.kind, args, judged(shown, experiment.dir)))
+        experiment.record(events.ApprovalAsked(action.kind, args, judged(shown, experiment.dir)))
         question, granted = _newest(experiment.journal.entries)
         assert question is not None
     if granted is None:
@@ -218,23 +206,25 @@ async def ask(
         while not is_answered(experiment.dir, question) and experiment.clock() < until:
             if not still_wanted():
                 return action, "what it was for is over, and there was no answer"
-            await _look_again(woken)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
+                woken.clear()
         given, waited_s = _given(experiment, question.number), _waited_s(experiment, question.asked_at)
         if given.answer != "yes":
-            experiment.record(Denied(action.kind, args, given.by, given.because, waited_s))
+            experiment.record(events.Denied(action.kind, args, given.by, given.because, waited_s))
             why = f": {given.because}" if given.because else ""
             return action, f"a person did not approve this ({given.by}){why}"
-        granted = Approved(action.kind, given.by, given.modified, waited_s)
+        granted = events.Approved(action.kind, given.by, given.modified, waited_s)
         experiment.record(granted)
     changed = {**args, **(granted.args or {})}
     return (action if changed == args else action_of_entry(action.kind, changed)), None
 
 
-def signed(result: ActionResult, experiment: Experiment) -> ActionResult:
+def signed(result: events.ActionResult, experiment: Experiment) -> events.ActionResult:
     """The outcome of an action that was just carried out: where a person had it done otherwise than it was
     asked about, its changes are theirs."""
     granted = _newest(experiment.journal.entries)[1]
-    if granted is None or not granted.args or not isinstance(result, ChangePrepared):
+    if granted is None or not granted.args or not isinstance(result, events.ChangePrepared):
         return result
     return replace(result, changes=tuple(replace(each, allowed_by=granted.by) for each in result.changes))
 
@@ -244,7 +234,7 @@ def judged(diff: str, result_dir: Path) -> str:
     return clean_diff(diff, known_secrets(result_dir))
 
 
-def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
+def put(action: AskPerson, experiment: Experiment) -> events.PersonAsked:
     """A question beside which the run goes on, with what it would change as a diff."""
     changes, shown = tuple[Change, ...](), ""
     if action.changes:
@@ -252,12 +242,12 @@ def put(action: AskPerson, experiment: Experiment) -> PersonAsked:
         try:
             changes, shown = apply_changes.edited(edit, experiment)
         except (CommandError, ConfigEditError) as error:
-            return PersonAsked(action.question, error=redact(str(error)))
+            return events.PersonAsked(action.question, error=redact(str(error)))
         if not changes:
-            return PersonAsked(action.question, error="nothing would change: it is so already")
+            return events.PersonAsked(action.question, error="nothing would change: it is so already")
     until = experiment.clock() + experiment.state.options.patience_s
     default, shown = action.default or "no", judged(shown, experiment.dir)
-    return PersonAsked(action.question, action.options, default, changes, shown, until)
+    return events.PersonAsked(action.question, action.options, default, changes, shown, until)
 
 
 async def wait_for_answer(experiment: Experiment) -> bool:
@@ -278,7 +268,8 @@ def hear(experiment: Experiment) -> None:
     time is over."""
     for number in _settled(experiment):
         asked = experiment.state.questions[number]
-        given, changes, because = _given(experiment, number, asked.default), tuple[Change, ...](), ""
+        given, changes = _given(experiment, number, asked.default), tuple[Change, ...]()
+        because = given.because
         if asked.changes and given.answer == "yes":
             wanted = given.modified or edit_of(asked.changes)["changes"]
             because_of = asked.changes[0]
@@ -287,25 +278,17 @@ def hear(experiment: Experiment) -> None:
                 changes, _ = apply_changes.edited(edit, experiment, allowed_by=given.by)
             except (CommandError, ConfigEditError) as error:
                 because = f"allowed, but it cannot be made: {error}"
-        asked_at = next(entry.time for entry in experiment.journal.entries if entry.seq == number)
-        waited_s = _waited_s(experiment, asked_at)
-        because = because or given.because
+        waited_s = _waited_s(experiment, experiment.journal.entries[number - 1].time)
         told = (asked.question, given.answer, given.by, because)
-        experiment.record(PersonAnswered(number, *told, changes, waited_s))
+        experiment.record(events.PersonAnswered(number, *told, changes, waited_s))
     for path in _unheard(experiment):
-        experiment.record(PersonSaid(**json.loads(path.read_text(encoding="utf-8"))))
+        experiment.record(events.PersonSaid(**json.loads(path.read_text(encoding="utf-8"))))
 
 
 def _unheard(experiment: Experiment) -> list[Path]:
     """Words of people that are not in the journal yet, in their order."""
-    heard = sum(1 for _ in experiment.journal.of(PersonSaid))
+    heard = sum(1 for _ in experiment.journal.of(events.PersonSaid))
     return sorted((experiment.dir / "approvals").glob("word-*.json"))[heard:]
-
-
-async def _look_again(woken: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(woken.wait(), LOOK_EVERY_S)
-        woken.clear()
 
 
 def _settled(experiment: Experiment) -> list[int]:
@@ -336,7 +319,9 @@ def _waited_s(experiment: Experiment, since: float) -> float:
     if attempt is not None and attempt.is_running:
         return 0.0
     ended_at = attempt.ended.ended_at if attempt is not None and attempt.ended is not None else None
-    counted = (entry.time for entry in experiment.journal.entries if isinstance(entry.event, PersonAnswered))
+    counted = (
+        entry.time for entry in experiment.journal.entries if isinstance(entry.event, events.PersonAnswered)
+    )
     return max(0.0, experiment.clock() - max(since, ended_at or since, *counted))
 
 

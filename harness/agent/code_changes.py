@@ -14,7 +14,7 @@ from harness.agent import disk_access
 from harness.agent.excerpts import NotShownError, cut, fitted, of_text
 from harness.environment import known_secrets
 from harness.experiment import Experiment
-from harness.guard.file_access import is_readable_source, looks_private
+from harness.guard.file_access import is_shown
 from harness.outcome import Outcome
 from harness.repair import git
 
@@ -59,8 +59,8 @@ def _changes(codebase: Path, commit: str) -> list[str]:
     """Commits, new files and the diff. Raises GitError."""
     log = git.git(codebase, "log", "--oneline", f"-n{MOST_COMMITS}", f"{commit}..HEAD", "--", ".")
     changed = git.git(codebase, "diff", "--name-only", "-z", *_SAFE, commit, "--", ".").split("\0")
-    shown = [name for name in changed if name and _is_shown(Path(name))]
-    new = [name for name in git.names(codebase, "--others", "--exclude-standard") if _is_shown(Path(name))]
+    shown = [name for name in changed if name and is_shown(Path(name))]
+    new = [name for name in git.names(codebase, "--others", "--exclude-standard") if is_shown(Path(name))]
     lines = [f"commit {line}" for line in log.splitlines()]
     lines += [f"new, not in git: {cut(', '.join(new), 400)}"] if new else []
     if not shown:
@@ -70,7 +70,3 @@ def _changes(codebase: Path, commit: str) -> list[str]:
         lines.append(f"{len(shown)} files differ; the first {MOST_FILES} are shown")
     diff = git.git(codebase, "--literal-pathspecs", "diff", "-U2", *_SAFE, commit, "--", *picked)
     return [*lines, *diff.splitlines()]
-
-
-def _is_shown(file: Path) -> bool:
-    return is_readable_source(file) and not any(map(looks_private, file.parts))

@@ -7,10 +7,15 @@ before cutting, and over whole lines, so that no cut can leave half a secret sta
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.environment import known_secrets
 from harness.redaction import MASK, Secrets, redact
 from monitors.logs import Line, LogReader, clean
+
+if TYPE_CHECKING:  # a search starts a process that imports this
+    from harness.actions import ReadFile, ReadInstalled
+    from harness.experiment import Experiment
 
 LONGEST_TEXT = 8_000
 LONGEST_LINE = 1_000
@@ -117,10 +122,11 @@ def fitted(
     return "\n".join([title, *lines] if title else lines)
 
 
-def part_of_file(path: Path, name: str, first: int, count: int, known: Secrets | None = None) -> str:
-    """Lines of a text file with a title, as `fitted` text. `name`: how the file is called. Raises
-    NotShownError."""
-    lines, total = of_file(path, first, count, known)
+def part_of_file(path: Path, name: str, asked: "ReadFile | ReadInstalled", run: "Experiment") -> str:
+    """Those lines of a text file that are asked for with a title, as `fitted` text. `name`: how the file is
+    called. Raises NotShownError."""
+    first = asked.first_line
+    lines, total = of_file(path, first, asked.lines, known_secrets(run.dir))
     if not lines:
         raise NotShownError(f"{name} has {total} lines, so nothing stands at line {first}")
     last = first + len(lines) - 1

@@ -8,7 +8,6 @@ import asyncio
 import errno
 import logging
 import os
-import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -19,10 +18,9 @@ from harness.agent import approval, disk_access
 from harness.agent.holding import is_of_the_disk
 from harness.agent.look import look
 from harness.agent.monitoring import AttemptMonitor
-from harness.agent.verdict import evaluation_shortfall, shortfall, unpickled, verdict
+from harness.agent.verdict import settled, verdict
 from harness.atomic_write import write_json
 from harness.attempt import AttemptEnd, Diagnosis, log_lost
-from harness.blueprint.types import MetricSpec
 from harness.codec import encode
 from harness.errors import UserError
 from harness.experiment import Experiment
@@ -36,8 +34,6 @@ from harness.results.narrative import sections
 from harness.results.narrative.evidence import Evidence
 from harness.state import AttemptState
 from monitors.files import AttemptFiles
-from monitors.processes import members_of_attempt
-from monitors.rules import Health
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -69,19 +65,14 @@ class Executor:
         if self.experiment.state.collected is None:
             approval.hear(self.experiment)
         now, attempt = self.experiment.clock(), self.experiment.state.attempt
-        overdue = unrecorded = False
-        health, config, progress = Health(), "", None
+        seen: dict[str, Any] = {"result_dir": self.experiment.dir, "evidence": self._citable()}
         if attempt is not None and attempt.is_running:
-            overdue = self.monitor(attempt).first_step_overdue(attempt, now)
-            health = self.monitor(attempt).health(attempt, now)
-            progress = self.monitor(attempt).progress(attempt, now)
+            seen |= self.monitor(attempt).seen(attempt, now)
         elif attempt is not None and attempt.launched_at is None:
-            unrecorded = self.experiment.attempt_files(attempt.number).started.exists()
+            seen["launched_unrecorded"] = self.experiment.attempt_files(attempt.number).started.exists()
         elif self.experiment.state.collected is None:
-            config = apply_changes.config_before(self.experiment)
-        state = self.experiment.state
-        folder, evidence = self.experiment.dir, self._citable()
-        return Observation(state, now, overdue, unrecorded, health, progress, config, folder, evidence)
+            seen["config"] = apply_changes.config_before(self.experiment)
+        return Observation(self.experiment.state, now, **seen)
 
     def check_folders(self) -> None:
         """Raise OSError unless the result folder, and that of the attempt in it, are there and can be
@@ -89,39 +80,15 @@ class Executor:
         self.experiment.check_place()
         if not os.access(self.experiment.dir, os.W_OK):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self.experiment.dir))
-        attempt = self._concluding()
+        attempt = self.concluding()
         if attempt is not None:
             self.experiment.check_attempt(attempt.number)
 
-    def _concluding(self) -> AttemptState | None:
+    def concluding(self) -> AttemptState | None:
         """The attempt of which something may still be concluded from its files."""
         state = self.experiment.state
         is_read = state.attempt is not None and state.attempt.launched_at is not None
         return state.attempt if is_read and state.collected is None else None
-
-    def gives_up_files(self, have_been_gone: bool) -> bool:
-        """True if the attempt is concluded without its files, which alone are gone from the result
-        folder: a person wants it to stop, or they `have_been_gone` for long and its supervisor is, too; where
-        that was never seen, whatever carries the attempt's id, on the one machine that the run knows."""
-        attempt = self._concluding()
-        if attempt is None:
-            return False
-        try:
-            self.experiment.check_place()
-        except OSError:
-            return False
-        files = self.experiment.attempt_files(attempt.number)
-        if files.supervisor() is not None:
-            is_dead = files.state() == "lost"
-        else:
-            hosts = {owner.host for owner in self.experiment.journal.of(events.Owner)}
-            is_dead = hosts <= {socket.gethostname()} and not members_of_attempt(attempt.attempt_id)
-        is_over = have_been_gone and is_dead
-        if not is_over and self.experiment.state.stop_asked is None:
-            return False
-        text, now = f"{files.dir} is gone, and with it how the training ended", self.experiment.clock()
-        self.experiment.record(events.AttemptEvent(attempt.number, "files_lost", now, text))
-        return True
 
     def _citable(self) -> Evidence | None:
         """What a narrative may cite, read once; a run does not fail for words about it."""
@@ -212,23 +179,14 @@ class Executor:
         from monitors.tmux import TmuxError
 
         has_launched = any(attempt.launched_at is not None for attempt in self.experiment.state.attempts)
-        how = (action.steps, action.seconds)
+        trial = smoke.run if has_launched else first_smoke.run
         try:
-            if has_launched:
-                return await self._tried(smoke.run(self.experiment, *how))
-            config = apply_changes.config_after(self.experiment) or apply_changes.config_before(
-                self.experiment
-            )
-            return await self._tried(first_smoke.run(self.experiment, config, *how))
+            ran = await self._unless_interrupted(trial(self.experiment, action.steps, action.seconds))
+            return ran or events.SmokeRan(failed=False, error="it was interrupted")
         except (LaunchError, TmuxError) as error:
             return events.SmokeRan(failed=False, error=str(error))
         except patched_code.PatchError as error:
             return events.SmokeRan(failed=True, error=str(error))
-
-    async def _tried(self, trial: Coroutine[Any, Any, events.SmokeRan]) -> events.SmokeRan:
-        return await self._unless_interrupted(trial) or events.SmokeRan(
-            failed=False, error="it was interrupted"
-        )
 
     async def _launch(self, action: actions.Launch) -> events.Launched:
         from monitors.launch import launch
@@ -241,13 +199,14 @@ class Executor:
             spec = launching.launch_spec(self.experiment.blueprint, files, order)
             launch(spec)
         command = launching.command(self.experiment.blueprint, files.config, self.experiment.state.arguments)
-        command = apply_changes.relocated(self.experiment, command)
+        code = patched_code.used(self.experiment.state)
+        if code is not None:
+            command = code.relocated(command)
         differs = tuple(
             Change("secret", name, before, now, "the shell that resumed the run has it so")
             for name, before, now in environment.differences(self.experiment.dir, action.attempt)
         )
-        is_changed = bool(apply_changes.patches(self.experiment))
-        sandbox = containment.used(files) if is_changed else ""
+        sandbox = containment.used(files) if self.experiment.state.patches else ""
         return events.Launched(self.experiment.clock(), command, checkpoint, differs, sandbox)
 
     async def _wait(self, action: actions.Wait) -> events.Waited:
@@ -284,7 +243,8 @@ class Executor:
     async def _stop(self, action: actions.Stop) -> events.Stopped:
         from monitors.launch import stop
 
-        attempt = self._attempt()
+        attempt = self.experiment.state.attempt
+        assert attempt is not None  # the guard has asked for it
         files = self.experiment.attempt_files(attempt.number)
         health = self.monitor(attempt).health(attempt, self.experiment.clock())
         await asyncio.to_thread(stop, files, launching.LONGEST_END_S)
@@ -299,8 +259,8 @@ class Executor:
         from harness.diagnosis import diagnose  # what only a failure needs is imported when there is one
         from harness.diagnosis.signatures import load_usable
 
-        attempt = self._attempt()
-        assert attempt.ended is not None
+        attempt = self.experiment.state.attempt
+        assert attempt is not None and attempt.ended is not None  # the guard has asked for it
         files = self.experiment.attempt_files(attempt.number)
         book, broken = await asyncio.to_thread(load_usable)
         for problem in broken:
@@ -312,8 +272,8 @@ class Executor:
     async def _name_cause(self, action: actions.NameCause) -> events.CauseNamed:
         from harness.agent import model_cause
 
-        attempt = self._attempt()
-        assert attempt.diagnosis is not None  # the guard has asked for it
+        attempt = self.experiment.state.attempt
+        assert attempt is not None and attempt.diagnosis is not None  # the guard has asked for it
         before, files = attempt.diagnosis, self.experiment.attempt_files(attempt.number)
         model, shown = self.experiment.state.llm.model, model_cause.citable(before)
         try:
@@ -379,7 +339,7 @@ class Executor:
     async def _finish(self, action: actions.Finish) -> None:
         self._close_sessions()
         state = self.experiment.state
-        if apply_changes.prepared_patches(state):
+        if state.patches:
             await asyncio.to_thread(containment.remove_own_folders, state.experiment_id)
             kept = await asyncio.to_thread(patched_code.remove, state.experiment_id)
             if kept is not None:
@@ -408,35 +368,12 @@ class Executor:
                 self.current_monitor.watch.close()
             self.current_monitor = None
 
-    def _attempt(self) -> AttemptState:
-        attempt = self.experiment.state.attempt
-        if attempt is None:
-            raise RuntimeError("no attempt has been launched")
-        return attempt
-
     def _ended(self, attempt: AttemptState, ended: AttemptEnd) -> AttemptEnd:
         """An exit record, with what the attempt achieved and whether that is all it owed."""
-        lost = log_lost(ended.log_lost_bytes, ended.log_lost_why)
-        known = self.experiment.journal.of(events.AttemptEvent)
-        if lost and (attempt.number, lost) not in ((seen.attempt, seen.text) for seen in known):
-            now = self.experiment.clock()
-            self.experiment.record(events.AttemptEvent(attempt.number, "log_lost", now, lost))
+        if lost := log_lost(ended.log_lost_bytes, ended.log_lost_why):
+            self.monitor(attempt).note("log_lost", lost)
         attempts = [self.experiment.attempt_files(number) for number in range(1, attempt.number + 1)]
-        rows, last_step, reached = self.monitor(attempt).achieved()
-        ended = replace(ended, rows=rows, last_step=last_step, reached=reached)
-        ended = replace(ended, metrics_from=self.monitor(attempt).metrics_from)
-        if ended.status != 0:
-            return ended
-        plan, owed = self.experiment.blueprint, None
-        metrics = plan.metrics or MetricSpec(())
-        if plan.evaluate_command is not None:
-            owed = evaluation_shortfall(attempts[-1], ended, metrics.of_lines())
-            ended = replace(ended, evaluate_ran=unpickled(attempts[-1]))
-        names_metrics = plan.metrics is not None and plan.evaluate_command is None
-        owed = owed or shortfall(names_metrics, attempts, rows, last_step)
-        if owed is not None:
-            return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
-        return replace(ended, complete=ended.reason == "exited")
+        return settled(self.experiment.blueprint, attempts, self.monitor(attempt).achieved(ended))
 
     def _close_sessions(self) -> None:
         """Kill what is left of our attempts, and this run's sessions unless a person wants to keep them.
@@ -446,11 +383,11 @@ class Executor:
         from monitors.launch import kill_leftovers
         from monitors.tmux import Session
 
-        names = [detached.session for detached in self.experiment.journal.of(events.Detached)]
-        for attempt in self.experiment.state.attempts:
+        state = self.experiment.state
+        for attempt in state.attempts:
             kill_leftovers(self.experiment.attempt_files(attempt.number), attempt.attempt_id)
-            names.append(attempt.session)
-        for name in names if not self.experiment.state.options.keep_session else ():
-            session = Session.find(name)
+        names = [detached.session for detached in self.experiment.journal.of(events.Detached)]
+        names += [attempt.session for attempt in state.attempts]
+        for session in map(Session.find, () if state.options.keep_session else names):
             if session is not None:
                 session.kill()

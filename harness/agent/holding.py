@@ -8,15 +8,17 @@ itself.
 
 import asyncio
 import errno
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.journal.events import Held
+from harness.journal.events import AttemptEvent, Held, Owner
 from harness.state import Verdict
 from monitors.launch import state_home
+from monitors.processes import members_of_attempt
 
 if TYPE_CHECKING:
     from harness.agent.executor import Executor
@@ -105,7 +107,7 @@ async def _until_it_passes(executor: "Executor", trouble: OSError, look_s: float
             return
         except FileNotFoundError as error:
             have_been_gone = time.monotonic() - began > GONE_PATIENCE_S
-            if executor.gives_up_files(have_been_gone):
+            if _gives_up_files(executor, have_been_gone):
                 return
             if have_been_gone and executor.experiment.is_gone_for_good():
                 if (now := executor.experiment.journal.folder_now()) is not None:
@@ -113,3 +115,27 @@ async def _until_it_passes(executor: "Executor", trouble: OSError, look_s: float
                 raise error from None
         except OSError:
             continue
+
+
+def _gives_up_files(executor: "Executor", have_been_gone: bool) -> bool:
+    """True if the attempt is concluded without its files, which alone are gone from the result folder: a
+    person wants it to stop, or they `have_been_gone` for long and its supervisor is, too; where that was
+    never seen, whatever carries the attempt's id, on the one machine that the run knows."""
+    experiment, attempt = executor.experiment, executor.concluding()
+    if attempt is None:
+        return False
+    try:
+        experiment.check_place()
+    except OSError:
+        return False
+    files = experiment.attempt_files(attempt.number)
+    if files.supervisor() is not None:
+        is_dead = files.state() == "lost"
+    else:
+        hosts = {owner.host for owner in experiment.journal.of(Owner)}
+        is_dead = hosts <= {socket.gethostname()} and not members_of_attempt(attempt.attempt_id)
+    if experiment.state.stop_asked is None and not (have_been_gone and is_dead):
+        return False
+    text = f"{files.dir} is gone, and with it how the training ended"
+    experiment.record(AttemptEvent(attempt.number, "files_lost", experiment.clock(), text))
+    return True

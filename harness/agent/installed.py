@@ -12,9 +12,8 @@ from typing import Any
 from harness import actions
 from harness.agent import disk_access
 from harness.agent.excerpts import NotShownError, fitted, part_of_file, plain
-from harness.environment import known_secrets
 from harness.experiment import Experiment
-from harness.guard.file_access import LIBRARIES, is_readable_source, looks_private
+from harness.guard.file_access import LIBRARIES, is_shown
 from harness.wording import listed
 
 LIMIT_S = 30.0
@@ -39,7 +38,7 @@ def read_installed(action: actions.ReadInstalled, experiment: Experiment) -> str
     if package is None:
         raise NotShownError(f"no package {action.package} is installed in {python.name} of this experiment")
     name = f"{package['name']} {package['version']}"
-    sources = [file for file in package["files"] if _is_shown(Path(file))]
+    sources = [file for file in package["files"] if ".." not in Path(file).parts and is_shown(Path(file))]
     if not action.file:
         lines = [*map(plain, sources[:MOST_LISTED])]
         left = [f"… {len(sources) - MOST_LISTED} more"] if len(sources) > MOST_LISTED else []
@@ -51,9 +50,7 @@ def read_installed(action: actions.ReadInstalled, experiment: Experiment) -> str
         raise NotShownError(f"{file} leads out of the folder where {name} is installed")
     if why := disk_access.refuse_kind(path, is_result=False):
         raise NotShownError(f"{file} {why}")
-    return part_of_file(
-        path, f"{name}, {file}", action.first_line, action.lines, known_secrets(experiment.dir)
-    )
+    return part_of_file(path, f"{name}, {file}", action, experiment)
 
 
 def _found(python: Path, package: str) -> dict[str, Any] | None:
@@ -69,10 +66,6 @@ def _found(python: Path, package: str) -> dict[str, Any] | None:
         last = said.decode(errors="replace").strip().rpartition("\n")[2]
         raise NotShownError(f"{python} does not say what is installed: {last}") from error
     return found
-
-
-def _is_shown(file: Path) -> bool:
-    return ".." not in file.parts and is_readable_source(file) and not any(map(looks_private, file.parts))
 
 
 def _one(files: list[str], asked: str, name: str) -> str:

@@ -13,28 +13,14 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from harness.actions import (
-    LOOKING,
-    OFFERED,
-    Action,
-    AskPerson,
-    Check,
-    Collect,
-    EditArguments,
-    Finish,
-    Launch,
-    NameCause,
-    Note,
-    Wait,
-    WriteSections,
-    action_of_entry,
-)
+from harness import actions
+from harness.actions import Action
 from harness.agent import view
 from harness.agent.playbook import Playbook, next_launch
 from harness.agent.questions import moved_on, question, tools
 from harness.agent.view import MAX_CALLS
 from harness.experiment import Experiment
-from harness.journal.model_events import CallRejected, Consult, Consulted, ModelTried, ViewShrunk
+from harness.journal.model_events import CallRejected, Consulted, ModelTried, ViewShrunk
 from harness.llm_use import Consultation
 from harness.observation import Observation
 from harness.providers.chat import NoAccessError, ProviderError, RequestTooLongError, ToolCall
@@ -88,14 +74,15 @@ class LlmPolicy:
             elif (news := moved_on(consultation.topic, observation)) is not None:
                 self._close(consultation, news, gave_up=False)
             elif consultation.asked and (cut_off := self._state.pending) is not None:
-                return action_of_entry(cut_off.action, cut_off.args)  # by a kill: done before the model hears
-            elif consultation.has_done(NameCause.kind) and _has_repair(self._state, fallback):
+                # By a kill: it is done before the model hears.
+                return actions.action_of_entry(cut_off.action, cut_off.args)
+            elif consultation.has_done(actions.NameCause.kind) and _has_repair(self._state, fallback):
                 self._close(consultation, "there is a repair for what the model named", unanswered=True)
-            elif consultation.has_done(WriteSections.kind):
+            elif consultation.has_done(actions.WriteSections.kind):
                 self._close(consultation, "the sections are written")
             elif self._state.llm.answer is None:
                 if self._is_unchecked(consultation):
-                    return Check()
+                    return actions.Check()
                 if why := _enough(consultation):
                     self._close(consultation, why)
                 elif self._state.trains and observation.now - self._in_vain_at < ASK_AGAIN_S:
@@ -124,10 +111,9 @@ class LlmPolicy:
         asked = question(observation, fallback)
         if asked is None or asked.topic in self._state.llm.closed:
             return False
-        facts = dict(asked.facts)
-        if asked.kind == "look":  # as they stand now
-            facts["metrics"] = view.metrics_now(self._experiment)
-        self._experiment.record(Consult(asked.topic, asked.why, facts))
+        if asked.topic.startswith("look:"):  # as they stand now
+            asked = replace(asked, facts={**asked.facts, "metrics": view.metrics_now(self._experiment)})
+        self._experiment.record(asked)
         return True
 
     def _close(
@@ -144,7 +130,7 @@ class LlmPolicy:
         model has written and had checked stands.
         """
         kind, draft, checked = consultation.kind, self._state.draft, self._state.checked
-        is_ready = checked is not None and checked.can_run and consultation.has_done(Check.kind)
+        is_ready = checked is not None and checked.can_run and consultation.has_done(actions.Check.kind)
         written = draft.settings is not None and is_ready
         if kind == "config" and (gave_up is None or written):
             gave_up = not written
@@ -220,12 +206,12 @@ class LlmPolicy:
             further = f" {len(calls) - 1} further calls of this reply were not made." if calls[1:] else ""
             self._experiment.record(CallRejected(answer.call, f"{error}{further}"))
             return None
-        if isinstance(action, Finish):
+        if isinstance(action, actions.Finish):
             gives_up = consultation.kind in ("config", "check", "failure")
             reason = action.reason or "the model has nothing to add"
             self._close(consultation, reason, gave_up=gives_up, unanswered=False)
             return None
-        if isinstance(action, Wait) and consultation.kind == "alarm":
+        if isinstance(action, actions.Wait) and consultation.kind == "alarm":
             self._close(consultation, "the model chose to wait")
         return action
 
@@ -233,16 +219,16 @@ class LlmPolicy:
         """The action that the first of these calls means. Raises CallError."""
         end = "wait" if kind == "alarm" else "finish"
         offered = tools(kind, self._state)
-        action = action_in(stop, calls, offered, end, self._filled(), OFFERED)
-        if isinstance(action, EditArguments):
+        action = action_in(stop, calls, offered, end, self._filled(), actions.OFFERED)
+        if isinstance(action, actions.EditArguments):
             action = action.resolved(self._state.command)
         made = self._state.llm.made
-        if made and (made == MOST_CALLS_OF_A_REPLY or not isinstance(action, LOOKING)):
+        if made and (made == MOST_CALLS_OF_A_REPLY or not isinstance(action, actions.LOOKING)):
             raise CallError(
                 f"{action.kind} was not done: after the first call of a reply only looks are, at most "
                 f"{MOST_CALLS_OF_A_REPLY} calls in all. See what came of them, then call it."
             )
-        if isinstance(action, Launch):
+        if isinstance(action, actions.Launch):
             self._refuse_unchecked()
         return action
 
@@ -253,7 +239,7 @@ class LlmPolicy:
         except CallError:
             action = None
         self._close(look, "the model has looked")
-        return action if isinstance(action, Note | AskPerson) else None
+        return action if isinstance(action, actions.Note | actions.AskPerson) else None
 
     def _filled(self) -> dict[str, dict[str, Any]]:
         """The arguments that no model is asked for."""
@@ -281,7 +267,7 @@ def _has_repair(state: ExperimentState, fallback: Action) -> bool:
     for another repair."""
     attempt = state.attempt
     named = attempt is not None and attempt.diagnosis is not None and bool(attempt.diagnosis.by)
-    return named and state.draft.is_empty and not isinstance(fallback, Collect)
+    return named and state.draft.is_empty and not isinstance(fallback, actions.Collect)
 
 
 def _enough(consultation: Consultation) -> str | None:

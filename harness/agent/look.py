@@ -59,26 +59,20 @@ def look(action: actions.Action, experiment: Experiment, evidence: Evidence | No
 
 
 def _config(action: actions.ReadConfig, experiment: Experiment) -> str:
-    if action.attempt is not None:
-        name = f"attempts/{_attempt(action.attempt, experiment).dir.name}/config.yaml"
+    if action.attempt is None:
+        text, further = apply_changes.next_config(experiment) or None, "from line {} on"
+        missing = "there is no config: the command of this experiment reads none that the harness knows of"
+    else:
+        file = _attempt(action.attempt, experiment).config
+        text = file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
+        further = f"ask read_file for {file.relative_to(experiment.dir)} with first_line={{}}"
         missing = (
             f"attempt {action.attempt} has no config.yaml: its command reads none that the harness knows"
         )
-        return _whole(name, experiment, missing)
-    text = apply_changes.config_after(experiment) or apply_changes.config_before(experiment)
-    if not text:
-        raise NotShownError(
-            "there is no config: the command of this experiment reads none that the harness knows of"
-        )
-    return fitted("", of_text(text, known_secrets(experiment.dir)), lambda index: f"from line {index + 1} on")
-
-
-def _whole(name: str, experiment: Experiment, missing: str) -> str:
-    path = experiment.dir / name
-    if not path.exists():
+    if text is None:
         raise NotShownError(missing)
-    lines = of_text(path.read_text(encoding="utf-8", errors="replace"), known_secrets(experiment.dir))
-    return fitted("", lines, lambda index: f"ask read_file for {name} with first_line={index + 1}")
+    lines = of_text(text, known_secrets(experiment.dir))
+    return fitted("", lines, lambda index: further.format(index + 1))
 
 
 def _file(action: actions.ReadFile, experiment: Experiment) -> str:
@@ -86,7 +80,7 @@ def _file(action: actions.ReadFile, experiment: Experiment) -> str:
     path = disk_access.resolve_reading(action.path, experiment.dir, codebase)
     roots = (root for root in (experiment.dir.resolve(), codebase.resolve()) if path.is_relative_to(root))
     name = str(path.relative_to(next(roots)))
-    return part_of_file(path, name, action.first_line, action.lines, known_secrets(experiment.dir))
+    return part_of_file(path, name, action, experiment)
 
 
 def _pane(action: actions.ReadPane, experiment: Experiment) -> str:

@@ -8,8 +8,10 @@ import asyncio
 import math
 import socket
 import time
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 from harness.agent.neighbours import others_train_in
 from harness.agent.questions import next_look_s
@@ -22,7 +24,7 @@ from harness.journal.events import AttemptEvent, SupervisorSeen, Waited
 from harness.launching import LONGEST_END_S
 from harness.metric_files import FollowedFiles, Place
 from harness.observation import Progress
-from harness.repair import apply_changes
+from harness.repair import patched_code
 from harness.state import AttemptState
 from monitors.clock import SystemClock
 from monitors.files import Exit
@@ -63,7 +65,7 @@ class AttemptMonitor:
         known = (event for event in experiment.journal.of(AttemptEvent) if event.attempt == attempt.number)
         self._recorded = {(event.event, event.text) for event in known}
         wanted = metrics.metric or plan.purpose
-        codebase = apply_changes.codebase(experiment)
+        codebase = patched_code.codebase(experiment.state)
         is_shared = partial(others_train_in, codebase, experiment.dir)
         place = Place(self._files, codebase, metrics.file, wanted, is_shared)
         self._followed = FollowedFiles(place, experiment.clock) if source is MetricSource.CONSOLE else None
@@ -88,8 +90,7 @@ class AttemptMonitor:
         finally:
             sampling.cancel()
             await asyncio.gather(sampling, return_exceptions=True)
-        for event in wake.events:
-            self._record(event)
+        self._record_seen(wake.events)
         if wake.reason in (WakeReason.TICK, WakeReason.DEADLINE):
             self._type_again_if_swallowed()
         waited = Waited(wake.reason.value, wake.detail, round(wake.waited_s, 3))
@@ -134,15 +135,22 @@ class AttemptMonitor:
         took_s = (end.ended_at or 0.0) - (end.started_at or 0.0)
         return {"started_at": ended_at - took_s, "ended_at": ended_at}
 
-    def achieved(self) -> tuple[int, int | None, str]:
-        """Number of metric rows, how far they go, and the same in words."""
-        rows = self.watch.rows
-        return rows.count, int(rows.place or 0) if rows.count else None, rows.where if rows.count else ""
+    def achieved(self, ended: AttemptEnd) -> AttemptEnd:
+        """The exit record with how far the attempt has come."""
+        rows, followed = self.watch.rows, self._followed
+        metrics_from = followed.words if followed is not None and self.watch.has_other_rows else ""
+        if not rows.count:
+            return replace(ended, metrics_from=metrics_from)
+        last_step = int(rows.place or 0)
+        return replace(
+            ended, rows=rows.count, last_step=last_step, reached=rows.where, metrics_from=metrics_from
+        )
 
-    @property
-    def metrics_from(self) -> str:
-        """The file that the rows come from, and its format; "" where that is the log."""
-        return self._followed.words if self._followed and self.watch.has_other_rows else ""
+    def seen(self, attempt: AttemptState, now: float) -> dict[str, Any]:
+        """What an `Observation` has of the running attempt."""
+        overdue = self.first_step_overdue(attempt, now)  # reads what happened unseen before the rest is told
+        health, progress = self.health(attempt, now), self.progress(attempt, now)
+        return {"first_step_overdue": overdue, "health": health, "progress": progress}
 
     def first_step_overdue(self, attempt: AttemptState, now: float) -> bool:
         """True if the first step is late although it could have been seen: the metrics of the attempt are
@@ -152,8 +160,7 @@ class AttemptMonitor:
             return False
         if self._files.state() != "running" or self._files.evaluates():
             return False
-        for event in self.watch.poll_piece():
-            self._record(event)
+        self._record_seen(self.watch.poll_piece())
         if not self.watch.at_end:  # a long log is read by the next wait, which can be interrupted
             return False
         metrics_known = self._config.is_ajet or self._names_metrics or self.watch.rows.count > 0
@@ -198,12 +205,19 @@ class AttemptMonitor:
         rows = self.watch.rows
         return (self.total_steps if rows.axis.kind == "step" else None) or rows.total
 
-    def _record(self, event: Event) -> None:
-        if (event.kind, event.text) in self._recorded:
-            return
-        self._recorded.add((event.kind, event.text))
-        seen = AttemptEvent(self.number, event.kind, event.time, event.text, event.step, event.line_number)
-        self._experiment.record(seen)
+    def note(self, kind: str, text: str) -> None:
+        """Record an event of now, unless the journal has it."""
+        self._record(AttemptEvent(self.number, kind, self._experiment.clock(), text))
+
+    def _record_seen(self, events: Iterable[Event]) -> None:
+        for each in events:
+            place = (each.step, each.line_number)
+            self._record(AttemptEvent(self.number, each.kind, each.time, each.text, *place))
+
+    def _record(self, event: AttemptEvent) -> None:
+        if (event.event, event.text) not in self._recorded:
+            self._recorded.add((event.event, event.text))
+            self._experiment.record(event)
 
     def _next_deadline(self) -> float:
         """When to look even if nothing happens: while nothing has started, at the first-step time-out, when a

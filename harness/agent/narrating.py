@@ -18,7 +18,7 @@ from harness.experiment import Experiment
 from harness.journal import Event, Owner, read
 from harness.journal.events import ActionResult, Intent
 from harness.journal.model_events import Consult
-from harness.llm_use import WORDS, LlmUse
+from harness.llm_use import WORDS
 from harness.providers.model import Model
 from harness.results.narrative.added import Added
 
@@ -58,14 +58,9 @@ async def _words(experiment: Experiment, model: Model) -> Added:
     if not written:
         raise NoWordsError(after.unanswered.get(WORDS, "the model has nothing to add"))
     cost = after.cost_usd - before.cost_usd if model.price is not None else None
-    return Added(written, after.model, after.calls - before.calls, *_tokens(before, after), cost)
-
-
-def _tokens(before: LlmUse, after: LlmUse) -> tuple[int, int]:
-    """Tokens read and written between the two."""
-    used = {name: count - before.tokens.get(name, 0) for name, count in after.tokens.items()}
-    output = used.pop("output_tokens", 0)
-    return sum(used.values()), output
+    read = after.tokens.all_input_tokens - before.tokens.all_input_tokens
+    output = after.tokens.output_tokens - before.tokens.output_tokens
+    return Added(written, after.model, after.calls - before.calls, read, output, cost)
 
 
 class _AsItStood(Experiment):

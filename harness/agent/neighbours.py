@@ -10,13 +10,11 @@ from monitors.files import AttemptFiles
 def others_train_in(codebase: Path, result_dir: Path, since: float) -> bool:
     """True if another run has trained in this codebase, or in a folder above or below it, since then (epoch
     s). Runs that this user's index does not have are not known."""
-    others = (run.dir for run in reversed(index.runs()) if run.dir != result_dir)
-    return any(_trained_since(other, since) and _shares(other, codebase) for other in others)
-
-
-def _trained_since(result_dir: Path, since: float) -> bool:
-    attempts = sorted((result_dir / "attempts").glob("[0-9]*"))
-    return any(_last_seen(AttemptFiles(attempt)) >= since for attempt in attempts[-1:])
+    for other in (run.dir for run in reversed(index.runs()) if run.dir != result_dir):
+        last = sorted((other / "attempts").glob("[0-9]*"))[-1:]
+        if last and _last_seen(AttemptFiles(last[0])) >= since and _shares(other, codebase):
+            return True
+    return False
 
 
 def _last_seen(files: AttemptFiles) -> float:

@@ -41,6 +41,9 @@ class Playbook:
         has_failed = state.attempt is None or state.attempt.ended is None or not state.attempt.ended.complete
         return actions.Wait() if waits and has_failed else action
 
+    async def try_out(self) -> str:
+        return ""
+
 
 def _next(observation: Observation) -> Action:
     """What is to be done, were nobody asked anything."""
@@ -91,14 +94,13 @@ def _after(observation: Observation, attempt: AttemptState) -> Action:
                     return action
     changed = "; ".join(f"{change.what}: {change.new}" for change in state.draft.changes)
     launch = _launch(observation, f"{_ended(attempt, diagnosis)} Changed for this: {changed}")
-    if isinstance(launch, Collect) and state.checked is not None and not state.checked.can_run:
-        return _next_repair(observation, attempt, diagnosis) or launch
     if isinstance(launch, Launch) and state.smoked is None and _is_long(observation, attempt):
         smoke = actions.SmokeRun(why="to see whether what was changed starts at all")
         return smoke if guard.check(smoke, observation) is None else launch
-    if isinstance(launch, Launch) and state.smoked is not None and state.smoked.failed:
-        return _next_repair(observation, attempt, diagnosis) or launch
-    return launch
+    cannot_run = isinstance(launch, Collect) and state.checked is not None and not state.checked.can_run
+    cannot_start = isinstance(launch, Launch) and state.smoked is not None and state.smoked.failed
+    another = _next_repair(observation, attempt, diagnosis) if cannot_run or cannot_start else None
+    return another or launch
 
 
 def _is_long(observation: Observation, attempt: AttemptState) -> bool:

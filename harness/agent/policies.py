@@ -39,7 +39,7 @@ def settled(options: RunOptions, given_policy: str | None, cwd: Path) -> tuple[R
     cost, calls = options.max_cost_usd, options.max_calls
     definite = options.changed(
         policy="llm",
-        model=config.model_word,
+        model=config.word.text,
         max_cost_usd=config.max_cost_usd if cost is None else cost,
         max_calls=config.max_calls if calls is None else calls,
         key_variable=config.key_variable,
@@ -63,17 +63,8 @@ def make_policy(
     transcript = experiment.dir / "transcript.jsonl"
     model = open_model(config, limits_of(options, config), experiment.record, transcript, jitter)
     if experiment.state.without_model:
-        experiment.record(ModelAvailable(config.model_word))
+        experiment.record(ModelAvailable(config.word.text))
     return LlmPolicy(experiment, model, interrupted, longest_patience_s)
-
-
-async def try_out(policy: "Policy") -> str:
-    """Why the model of this policy does not answer, tried before anything is launched; "" where it does."""
-    if policy.name == Playbook.name:
-        return ""
-    from harness.agent.llm import LlmPolicy
-
-    return await policy.try_out() if isinstance(policy, LlmPolicy) else ""
 
 
 def playbook(experiment: Experiment, why: str) -> Playbook:

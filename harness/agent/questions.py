@@ -1,28 +1,16 @@
 """When a language model is asked, and what: the few moments of a run in which judgement is needed.
 
-A topic names a question once and for all in the life of an experiment (`failure:2`). While nothing is in
-question, there is none, and no call is made.
+A topic names a question once and for all in the life of an experiment (`failure:2`), and begins with what is
+its template in `templates/prompts/`. While nothing is in question, there is none, and no call is made.
 """
 
 import math
 import re
-from dataclasses import dataclass, field
-from typing import Any
 
-from harness import launching
-from harness.actions import (
-    TOOLS,
-    Action,
-    AskPerson,
-    Collect,
-    EditArguments,
-    EditConfig,
-    ListKeys,
-    NameCause,
-    PatchCode,
-    ReadConfig,
-)
+from harness import actions, launching
+from harness.actions import Action
 from harness.guard.rules import MAX_ATTEMPTS
+from harness.journal.model_events import Consult
 from harness.llm_use import WORDS
 from harness.observation import Observation, Progress
 from harness.state import AttemptState, ExperimentState
@@ -33,23 +21,13 @@ _LOOKS = {"two_thirds": 2 / 3, "third": 1 / 3, "first": 0.0}
 """When a healthy training is looked at: the share of its steps that is done, the latest first."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """`kind` is the template in `templates/prompts/`; `topic` begins with it; `facts` fill the template."""
-
-    kind: str
-    topic: str
-    why: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-def question(observation: Observation, fallback: Action) -> Question | None:
+def question(observation: Observation, fallback: Action) -> Consult | None:
     """What to ask, given what the built-in playbook would do; None where its action is good enough."""
     state, attempt, plan = observation.state, observation.state.attempt, observation.state.blueprint
     if state.verdict is not None or state.stop_asked:
         return None
     if state.collected is not None:
-        return Question("results", WORDS, "the results are to be read") if _wants_words(state) else None
+        return Consult(WORDS, "the results are to be read") if _wants_words(state) else None
     if observation.now >= state.deadline_at or not state.prepared or "launch" in state.denied:
         return None
     if state.llm.gave_up:
@@ -62,16 +40,16 @@ def question(observation: Observation, fallback: Action) -> Question | None:
         and plan.launch_command is None
         and state.draft.settings is None
     ):
-        return Question("config", "config:1", "the blueprint names no config")
-    if not isinstance(fallback, Collect) or len(state.attempts) >= MAX_ATTEMPTS:
+        return Consult("config:1", "the blueprint names no config")
+    if not isinstance(fallback, actions.Collect) or len(state.attempts) >= MAX_ATTEMPTS:
         return None
     if state.checked is not None and not state.checked.can_run:
-        return Question("check", f"check:{len(state.attempts) + 1}", "the check before the launch failed")
+        return Consult(f"check:{len(state.attempts) + 1}", "the check before the launch failed")
     if attempt is None or (attempt.ended is not None and attempt.ended.complete):
         return None
     if attempt.diagnosis is not None and attempt.stop_reason not in ("person", "plateau"):
         why = f"no built-in repair for attempt {attempt.number}: {attempt.diagnosis.cause}"
-        return Question("failure", f"failure:{attempt.number}", why)
+        return Consult(f"failure:{attempt.number}", why)
     return None
 
 
@@ -81,17 +59,17 @@ def tools(kind: str, state: ExperimentState) -> tuple[type[Action], ...]:
     plan = state.blueprint
     useless: set[type[Action]] = set()
     if not launching.has_config(plan):
-        useless |= {ReadConfig, ListKeys, EditConfig}
+        useless |= {actions.ReadConfig, actions.ListKeys, actions.EditConfig}
     if plan.launch_command is None:
-        useless.add(EditArguments)
+        useless.add(actions.EditArguments)
     if not plan.patchable:
-        useless.add(PatchCode)
+        useless.add(actions.PatchCode)
     if state.options.answer_within_s == 0:
-        useless.add(AskPerson)
+        useless.add(actions.AskPerson)
     found = state.attempt.diagnosis if state.attempt is not None else None
     if found is None or not found.is_open:
-        useless.add(NameCause)
-    return tuple(tool for tool in TOOLS[kind] if tool not in useless)
+        useless.add(actions.NameCause)
+    return tuple(tool for tool in actions.TOOLS[kind] if tool not in useless)
 
 
 def _wants_words(state: ExperimentState) -> bool:
@@ -120,21 +98,21 @@ def moved_on(topic: str, observation: Observation) -> str | None:
     return None if len(state.attempts) == before else f"attempt {before + 1} was launched"
 
 
-def _alarm(observation: Observation, attempt: AttemptState) -> Question | None:
+def _alarm(observation: Observation, attempt: AttemptState) -> Consult | None:
     """A running attempt that may be ended; asked again each time its age has doubled."""
     health, launched_at = observation.health, attempt.launched_at
     assert launched_at is not None  # it is running
     age = int((observation.now - launched_at) / 3600).bit_length()
     if health.fatal:
         topic = f"alarm:{attempt.number}:fatal_error:{age}:{_slug(health.fatal[0])}"
-        return Question("alarm", topic, health.fatal[0], {"alarm": list(health.fatal)})
+        return Consult(topic, health.fatal[0], {"alarm": list(health.fatal)})
     if health.plateau is not None and health.second_half:
         topic = f"alarm:{attempt.number}:plateau:{age}"
-        return Question("alarm", topic, health.plateau, {"alarm": [health.plateau]})
+        return Consult(topic, health.plateau, {"alarm": [health.plateau]})
     return None
 
 
-def _look(observation: Observation, attempt: AttemptState) -> Question | None:
+def _look(observation: Observation, attempt: AttemptState) -> Consult | None:
     """A long, healthy training: at its first step, at a third, at two thirds; the latest that has come."""
     progress = observation.progress
     if progress is None or progress.expected_s < LOOK_FROM_S or not observation.state.options.looks:
@@ -142,7 +120,7 @@ def _look(observation: Observation, attempt: AttemptState) -> Question | None:
     share = progress.share or 0.0
     which = next(name for name, due in _LOOKS.items() if share >= due)
     where = f"{share:.0%} of its steps are done" if progress.share is not None else "its end is not known"
-    return Question("look", f"look:{attempt.number}:{which}", f"a look: {where}", {"where": where})
+    return Consult(f"look:{attempt.number}:{which}", f"a look: {where}", {"where": where})
 
 
 def next_look_s(progress: Progress, left_s: float | None) -> float:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.attempt import AttemptEnd, log_lost
+from harness.attempt import AttemptEnd, Diagnosis, log_lost
+from harness.blueprint.types import Blueprint, MetricSpec
 from harness.config.training import TrainingConfig
 from harness.diagnosis.reading import read
 from harness.metric_files.reading import take_evaluation
@@ -32,6 +33,21 @@ class Shortfall:
 
     text: str
     family: str = "silent_bad_metrics"
+
+
+def settled(plan: Blueprint, attempts: Sequence[AttemptFiles], ended: AttemptEnd) -> AttemptEnd:
+    """The end of the last of `attempts`, which knows how far that came, with whether it is all it owed."""
+    if ended.status != 0:
+        return ended
+    files, metrics, owed = attempts[-1], plan.metrics or MetricSpec(()), None
+    if plan.evaluate_command is not None:
+        owed = evaluation_shortfall(files, ended, metrics.of_lines())
+        ended = replace(ended, evaluate_ran=unpickled(files))
+    names_metrics = plan.metrics is not None and plan.evaluate_command is None
+    owed = owed or shortfall(names_metrics, attempts, ended.rows, ended.last_step)
+    if owed is not None:
+        return replace(ended, shortfall=owed.text, shortfall_family=owed.family)
+    return replace(ended, complete=ended.reason == "exited")
 
 
 def shortfall(
@@ -109,17 +125,13 @@ class _Merged:
             self._tables.append((own, math.inf))
             tasks = json_lines(files.trainer / "validation.jsonl", "validation.jsonl", [])
             self.validated |= {task.data["step"] for task in tasks}
-            told = {shape for shape, names in enumerate(own.shapes) if any(map(_is_of_validation, names))}
-            rows = zip(own.bare(), own.shape, strict=True) if told else ()
-            self.validated |= {row.step or 0 for row, shape in rows if shape in told}
+            is_told = [any(name.startswith("val") for name in names) for names in own.shapes]
+            rows = zip(own.bare(), own.shape, strict=True) if any(is_told) else ()
+            self.validated |= {row.step or 0 for row, shape in rows if is_told[shape]}
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         for table, end in self._tables:
             yield from ((line, row) for line, row in table.rows() if row.at < end)
-
-
-def _is_of_validation(name: str) -> bool:
-    return name.startswith("val")
 
 
 def verdict(state: ExperimentState, now: float) -> Verdict:
@@ -154,16 +166,14 @@ def _judged(state: ExperimentState, now: float) -> Verdict:
             why = f"attempt {attempt.number} ran to its end with code that a model changed ({files}){note}"
             return Verdict(Outcome.SUCCEEDED_WITH_CHANGED_CODE, why)
         return Verdict(Outcome.SUCCEEDED, f"attempt {attempt.number} ran to its end{note}")
-    too_late_to_restart = (
-        attempt.diagnosis is not None and attempt.diagnosis.transient and now >= state.deadline_at
-    )
-    cause = attempt.diagnosis.cause if attempt.diagnosis else "the cause is unknown"
+    found = attempt.diagnosis or Diagnosis("", None, "the cause is unknown")
+    too_late_to_restart = found.transient and now >= state.deadline_at
     if ended.reason == "deadline" or too_late_to_restart:
-        is_nan = attempt.diagnosis is not None and attempt.diagnosis.family == "numerics_nan"
         after = f" after {ended.reached}" if ended.reached else ""
         after += f": {ended.shortfall}" if ended.shortfall else ""
-        return Verdict(Outcome.TIMED_OUT, cause if is_nan else f"the time limit was reached{after}")
-    return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {cause}")
+        is_nan, late = found.family == "numerics_nan", f"the time limit was reached{after}"
+        return Verdict(Outcome.TIMED_OUT, found.cause if is_nan else late)
+    return Verdict(Outcome.FAILED, f"attempt {attempt.number}: {found.cause}")
 
 
 def _never_ran(state: ExperimentState, now: float) -> Verdict:

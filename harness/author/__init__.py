@@ -5,5 +5,5 @@ model), `calls` (the model's tools), `lookups` (what it may look at), `draft` (w
 rendered, what a model may not decide, `harness check` of it), `draft_session` (carries calls out), `publish`
 (the folder, where each value came from, and what is kept of a failure).
 
-A request goes `Brief` → `DraftSession` → `await session.write(…)` → `hand_over(…)`. Used by `harness new`.
+A request goes `Brief` → `DraftSession` → `await talk(session, …)` → `hand_over(…)`. Used by `harness new`.
 """

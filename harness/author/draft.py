@@ -159,27 +159,22 @@ def check(draft: Draft, brief: Brief, keys: TrainerKeys) -> Findings:
         plan = check_surroundings(read(folder / "blueprint.md", brief.cwd))
         plan = check_trainer(plan) if _is_named(draft, brief) else _checked_from_elsewhere(plan)
         config = texts.config or ""
-        found: dict[str, list[str]] = {"error": [], "need": [], "warning": []}
-        found["error"] += [
+        problems = [
             f"the protected key {key} is not a key of the trainer — write it in full, as list_keys shows it"
             for key in plan.protected_keys
             if config and not keys.knows(key)
         ]
+        needs, warnings = list[str](), list[str]()
         for problem in plan.problems:
             if "ajet.backbone is refused" in problem.message:
-                found["need"].append(_need(problem, config))
+                needs.append(_need(problem, config))
             else:
                 text = f"{problem.message} — {problem.fix}".replace(f"{folder}/", "")
-                found[problem.severity].append(text)
+                (problems if problem.severity == "error" else warnings).append(text)
         takes = estimate(plan, config)
         known = takes.in_words if takes else "not known: no earlier run is like it"
-        return Findings(
-            tuple(found["error"]),
-            tuple(found["need"]),
-            tuple(found["warning"]),
-            known,
-            metrics_of_program(plan),
-        )
+        said = (tuple(problems), tuple(needs), tuple(warnings))
+        return Findings(*said, known, metrics_of_program(plan))
 
 
 def _is_named(draft: Draft, brief: Brief) -> bool:

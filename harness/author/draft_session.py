@@ -5,7 +5,6 @@ temporary folders is written, and nothing is run but the trainer itself, to expl
 config.
 """
 
-import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,8 +28,7 @@ from harness.author.draft import (
 from harness.author.lookups import look
 from harness.blueprint.scaffold import Composed, ScaffoldError, place_for, render_config
 from harness.earlier_runs import EarlierRun, in_folder
-from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, cut, framed, talk
-from harness.providers.model import Model
+from harness.providers.conversation import LONGEST_TEXT, Answer, cut, framed
 from harness.providers.tools import Action
 from harness.wording import short_duration
 
@@ -52,19 +50,6 @@ class DraftSession:
         self.brief = brief
         self.draft = Draft()
         self.findings: Findings | None = None
-
-    async def write(
-        self,
-        model: Model,
-        account: Account,
-        interrupted: asyncio.Event,
-        say: Callable[[str], None] = lambda line: None,
-    ) -> Ended:
-        """Let the model write the experiment."""
-        ended = await talk(self, model, account, interrupted, say)
-        if ended.interrupted:
-            self.findings = None  # the interrupt may have ended a check half-way, too
-        return ended
 
     def system(self) -> str:
         return templating.render("prompts/author.md.j2")

@@ -159,11 +159,10 @@ def _patch_to(folder: Path, question: "OpenQuestion", wanted: str) -> dict[str, 
     from harness import index
     from harness.actions import PatchCode
     from harness.environment import secret_in
-    from harness.repair import apply_changes, patched_code
+    from harness.repair import patched_code
 
-    path, state = str(question.args["path"]), index.load_state(folder)
-    made = apply_changes.prepared_patches(state)
-    root = patched_code.codebase(state.blueprint, state.experiment_id, made)
+    path = str(question.args["path"])
+    root = patched_code.codebase(index.load_state(folder))
     old, new = patched_code.smallest_change((root / path).read_text(encoding="utf-8"), wanted)
     if what := secret_in(new, folder):
         fail(f"what you changed holds {what}, which code must not: read it from its variable instead")
@@ -180,13 +179,11 @@ def _instead(folder: Path, question: "OpenQuestion", modified: Mapping[str, Any]
     from harness import index
     from harness.agent import approval
     from harness.config.values import as_text
-    from harness.repair import apply_changes, patched_code
+    from harness.repair import patched_code
 
     if question.action != "patch_code":
         values = modified.get("changes", modified)
         return "\n".join(f"  {key}: {as_text(value)}" for key, value in values.items())
-    state = index.load_state(folder)
-    made = apply_changes.prepared_patches(state)
     correction = (str(question.args["path"]), modified["old"], modified["new"])
-    diff = patched_code.preview(state.blueprint, state.experiment_id, made, *correction)
+    diff = patched_code.preview(index.load_state(folder), *correction)
     return approval.judged(diff, folder)

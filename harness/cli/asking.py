@@ -83,10 +83,10 @@ async def with_model(
 
 def print_cost(account: "Account", config: "LlmConfig") -> None:
     """What it took: calls, tokens, cost."""
-    spent = account.spending
-    tokens = f"{account.tokens_in:,} input and {account.tokens_out:,} output tokens"
+    spent, used = account.spending, account.tokens
+    tokens = f"{used.all_input_tokens:,} input and {used.output_tokens:,} output tokens"
     calls = f"{count_text(spent.calls, 'call')}, {tokens}"
     cost = f"{spent.total_usd:.2f} USD" if config.price else "the cost is not known"
     if 0 < spent.total_usd < 0.005:
         cost = "less than 0.01 USD"
-    typer.echo(f"{config.model_word}: {calls}, {cost}", err=True)
+    typer.echo(f"{config.word.text}: {calls}, {cost}", err=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.agent import approval, holding, loop
 from harness.agent.executor import Executor
-from harness.agent.policies import PATIENCE_IN_SWEEP_S, make_policy, playbook, try_out
+from harness.agent.policies import PATIENCE_IN_SWEEP_S, make_policy, playbook
 from harness.cli.console import ask_for, console, read_line, take_back
 from harness.cli.progress import Progress, progress_for
 from harness.environment import LEASED, known_secrets
@@ -182,7 +182,7 @@ class RunForeground(Foreground):
 
     async def _loop(self) -> "Verdict":
         policy = self._policy()
-        if trouble := await try_out(policy):
+        if trouble := await policy.try_out():
             then = "going on with the playbook, it is asked again when it is needed"
             self._show([f"model not available: {trouble}; {then}"])
         return await loop.run(self.executor, policy)

@@ -83,7 +83,7 @@ def _of_run(folder: Path, model: str | None, max_cost: float | None, max_calls: 
     return asyncio.run(
         narrate(
             folder,
-            choice.config.model_word,
+            choice.config.word.text,
             lambda record: open_model(choice.config, choice.limits, record, folder / TRANSCRIPT),
         )
     )
@@ -108,7 +108,8 @@ def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls
         raise NoWordsError("the model wrote nothing that can be kept")
     cost = took.spending.total_usd if choice.config.price else None
     word = f"{choice.config.word.provider}:{choice.config.word.model}"
-    return Added(sections, word, took.spending.calls, took.tokens_in, took.tokens_out, cost)
+    used = took.tokens
+    return Added(sections, word, took.spending.calls, used.all_input_tokens, used.output_tokens, cost)
 
 
 def _build_again(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ def write(brief: "Brief", choice: Choice) -> int | None:
     is nothing because the model could not be asked."""
     from harness.author.draft_session import DraftSession
     from harness.author.publish import check_place, hand_over
-    from harness.providers.conversation import Account
+    from harness.providers.conversation import Account, talk
 
     check_place(brief)
     session, account = DraftSession(brief), Account()
@@ -30,7 +31,7 @@ def write(brief: "Brief", choice: Choice) -> int | None:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)
         try:
-            ended = asyncio.run(with_model(choice, account, transcript, stop, session.write))
+            ended = asyncio.run(with_model(choice, account, transcript, stop, partial(talk, session)))
             made = hand_over(session, transcript)
         except BaseException:
             _keep(session, transcript, account)

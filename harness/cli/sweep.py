@@ -188,7 +188,7 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
             "harness.toml); or say what to vary: `harness sweep BLUEPRINT --vary KEY=V1,V2`"
         )
     takes, account = estimate(blueprint, config_text(blueprint)), Account()
-    errand = Proposing(question, blueprint, checked, choice.config.model_word, given, takes)
+    errand = Proposing(question, blueprint, checked, choice.config.word.text, given, takes)
     with tempfile.TemporaryDirectory() as folder, asking.held_signals() as stop:
         transcript = Path(folder) / "transcript.jsonl"
         transcript.touch(mode=0o600)

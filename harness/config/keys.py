@@ -14,18 +14,15 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any, Literal
 
-import yaml
-
 from harness.config.readings import Path
 from harness.config.values import Scalar
-from harness.installation import own_text
+from harness.installation import own_table, own_text
 
 Role = Literal["science", "resource", "path", "cosmetic", "unknown"]
 PASSED_THROUGH = ("verl", "trinity")
 """Parts of an `ajet:` config that other programs read."""
 EFFECTIVE_BATCH = "effective batch"
 TRACKER = "experiment tracker"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _GRAVEST: tuple[Role, ...] = ("science", "path", "cosmetic", "resource")
 
 
@@ -306,8 +303,7 @@ def _contains(longer: Sequence[str], shorter: Sequence[str], at_start: bool = Fa
 
 @cache
 def _table() -> dict[str, Any]:
-    text = own_text(FilePath(__file__).with_name("keys.yaml"))
-    return dict(yaml.load(text, Loader=_LOADER))
+    return dict(own_table(FilePath(__file__).with_name("keys.yaml")))
 
 
 @cache

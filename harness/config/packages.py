@@ -1,13 +1,9 @@
 """The package that a missing module comes in. Only those of `packages.yaml`: a name that somebody made up, or
 that means the author's own code, must not be fetched from anywhere."""
 
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
-import yaml
-
-from harness.installation import own_text
+from harness.installation import own_table
 
 
 def package_of(name: str) -> str | None:
@@ -31,8 +27,6 @@ def _flat(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-@cache
-def _table() -> Mapping[str, str]:
+def _table() -> dict[str, str]:
     """Module to package."""
-    text = own_text(Path(__file__).with_name("packages.yaml"))
-    return dict(yaml.safe_load(text))
+    return dict(own_table(Path(__file__).with_name("packages.yaml")))

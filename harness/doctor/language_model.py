@@ -28,9 +28,9 @@ def of_language_model(cwd: Path) -> Iterator[Finding]:
         yield warning(str(error), "until then the playbook decides")
         return
     if trouble:
-        yield warning(f"{config.model_word} does not answer: {trouble}", "until it does the playbook decides")
+        yield warning(f"{config.word.text} does not answer: {trouble}", "until it does the playbook decides")
     else:
-        yield fine(f"{config.model_word} answers")
+        yield fine(f"{config.word.text} answers")
 
 
 async def _trouble_of(config: "LlmConfig") -> str:

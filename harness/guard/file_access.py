@@ -120,6 +120,11 @@ def is_readable_source(path: Path) -> bool:
     return path.suffix.lower() in READABLE_SUFFIXES or path.name in READABLE_NAMES
 
 
+def is_shown(path: Path) -> bool:
+    """True for source that can be read, in no place that is private."""
+    return is_readable_source(path) and not any(map(looks_private, path.parts))
+
+
 def looks_private(name: str) -> bool:
     """True if a file or folder of this name is hidden or likely to hold secrets."""
     if name.startswith(".") and name not in (".", ".."):

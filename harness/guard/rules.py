@@ -128,12 +128,13 @@ def configs_are_rendered_only_where_none_is_given(
     return science.refuse_settings(action.settings)
 
 
-def repairs_come_between_attempts(action: actions.Action, observation: Observation) -> str | None:
-    """What the next launch uses is prepared while no training runs, and only if one may follow."""
-    if action.kind not in PREPARING:
+def one_attempt_at_a_time(action: actions.Action, observation: Observation) -> str | None:
+    """While a training runs, or where no launch may follow, nothing is prepared, tried or launched."""
+    is_repair = action.kind in PREPARING
+    if not is_repair and not isinstance(action, actions.Launch | actions.SmokeRun):
         return None
     if running := _running(observation):
-        return f"{running}; a repair is prepared after its end"
+        return f"{running}; a repair is prepared after its end" if is_repair else running
     if observation.state.collected is not None:
         return "the results have been collected; nothing is launched any more"
     return None
@@ -167,13 +168,9 @@ def questions_to_people_are_few(action: actions.AskPerson, observation: Observat
     return None
 
 
-def one_attempt_at_a_time(action: actions.Launch, observation: Observation) -> str | None:
+def attempts_are_counted(action: actions.Launch, observation: Observation) -> str | None:
     """Nothing is launched twice, and no attempt is skipped."""
     attempt = observation.state.attempt
-    if running := _running(observation):
-        return running
-    if observation.state.collected is not None:
-        return "the results have been collected; nothing is launched any more"
     expected = 1 if attempt is None else attempt.number + (1 if attempt.launched_at is not None else 0)
     is_next = action.attempt == expected
     return None if is_next else f"the next launch is attempt {expected}, not {action.attempt}"
@@ -222,12 +219,8 @@ def repairs_must_differ_or_progress(action: actions.Launch, observation: Observa
 
 
 def smoke_runs_are_few(action: actions.SmokeRun, observation: Observation) -> str | None:
-    """A smoke run is made between attempts, and has a budget of its own."""
+    """A smoke run has a budget of its own."""
     state = observation.state
-    if running := _running(observation):
-        return running
-    if state.collected is not None:
-        return "the results have been collected; nothing is launched any more"
     if state.smoked is not None:
         return "just this was tried already; launch it, or change something"
     if state.smoke_runs >= MAX_SMOKE_RUNS:
@@ -324,9 +317,7 @@ def ends_are_real(
 def _running(observation: Observation) -> str | None:
     """`attempt 2 is still running`, where one is."""
     attempt = observation.state.attempt
-    return (
-        f"attempt {attempt.number} is still running" if attempt is not None and attempt.is_running else None
-    )
+    return f"attempt {attempt.number} is still running" if attempt and attempt.is_running else None
 
 
 def causes_are_named_where_they_are_open(action: actions.NameCause, observation: Observation) -> str | None:
@@ -338,10 +329,10 @@ def causes_are_named_where_they_are_open(action: actions.NameCause, observation:
 
 RULES: tuple[tuple[Any, Callable[[Any, Observation], str | None]], ...] = (
     (actions.Stop, healthy_runs_go_on),
-    (actions.Action, repairs_come_between_attempts),
+    (actions.Action, one_attempt_at_a_time),
     (actions.EditConfig | actions.AskPerson, edits_have_a_place),
     (actions.AskPerson, questions_to_people_are_few),
-    (actions.Launch, one_attempt_at_a_time),
+    (actions.Launch, attempts_are_counted),
     (actions.EditConfig | actions.SetEnvironment, doubtful_diagnoses_change_nothing),
     (actions.RenderConfig, configs_are_rendered_only_where_none_is_given),
     (actions.EditConfig, edits_keep_the_science),

@@ -93,22 +93,13 @@ class AnthropicProvider(StreamedProvider):
     sdk = anthropic
     parts = _Parts
 
-    def __init__(
-        self,
-        model: str,
-        key: str | None,
-        base_url: str | None = None,
-        timeout_s: float | None = None,
-        is_token: bool = False,
-    ) -> None:
-        """`is_token`: the key is an OAuth-style token."""
-        super().__init__(model, key, base_url, timeout_s)
+    def _connect(self, key: str | None, is_token: bool) -> anthropic.AsyncAnthropic:
         # Gateways read either header; naming both keeps those in ANTHROPIC_CUSTOM_HEADERS at home.
         sent: Any = {"Authorization": f"Bearer {key}", "X-Api-Key": key} if key else _NO_KEY
-        headers = sent if base_url else None
+        headers = sent if self._base_url else None
         # The SDK wants some key; without one, it would look for one in the environment.
         credentials: dict[str, Any] = {"auth_token" if is_token else "api_key": key or "none"}
-        self._client = anthropic.AsyncAnthropic(**credentials, default_headers=headers, **self._options())
+        return anthropic.AsyncAnthropic(**credentials, default_headers=headers, **self._options())
 
     def _open(self, request: Request) -> Awaitable[Any]:
         return self._client.messages.create(**wire_request(self.model, request), stream=True)

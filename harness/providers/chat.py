@@ -7,7 +7,7 @@ one thing a new provider has to implement; errors say what may be done about the
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 _BYTES_PER_TOKEN = 4
 
@@ -34,6 +34,7 @@ class ToolCall:
 class UserTurn:
     """What we say to the model."""
 
+    side: ClassVar = "user"
     text: str
 
 
@@ -41,6 +42,7 @@ class UserTurn:
 class AssistantTurn:
     """What the model wrote: words, one tool call, or both."""
 
+    side: ClassVar = "assistant"
     text: str
     call: ToolCall | None = None
 
@@ -49,6 +51,7 @@ class AssistantTurn:
 class ToolResultTurn:
     """What came of a tool call."""
 
+    side: ClassVar = "tool"
     call_id: str
     text: str
     is_error: bool = False
@@ -92,6 +95,9 @@ class Usage:
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
     output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(**{name: count + vars(other)[name] for name, count in vars(self).items()})
 
     @property
     def all_input_tokens(self) -> int:

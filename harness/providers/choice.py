@@ -72,11 +72,6 @@ class LlmConfig:
     timeout_s: float | None = None
 
     @property
-    def model_word(self) -> str:
-        """As written for `--model`."""
-        return self.word.text
-
-    @property
     def secrets(self) -> tuple[str, ...]:
         """Values that must appear in no prompt, transcript or report."""
         return parts(self.key or "")
@@ -127,12 +122,12 @@ def configured(model_option: str | None, cwd: Path, environ: Mapping[str, str]) 
 def make_provider(config: LlmConfig) -> Provider:
     """The provider of a config; imports its SDK. Raises ConfigurationError for a proxy it cannot use."""
     word = config.word
-    made = (word.model, config.key, word.base_url, config.timeout_s)
+    made = (word.model, config.key, word.base_url, config.timeout_s, config.is_token)
     try:
         if word.provider == "anthropic":
             from harness.providers.anthropic import AnthropicProvider
 
-            return AnthropicProvider(*made, is_token=config.is_token)
+            return AnthropicProvider(*made)
         from harness.providers.openai import OpenAIProvider
 
         return OpenAIProvider(*made)

@@ -144,15 +144,12 @@ class Account:
     """What the conversation has cost so far: `record` is what its Model writes to."""
 
     def __init__(self) -> None:
-        self.spending = Spending()
-        self.tokens_in = self.tokens_out = 0
+        self.spending, self.tokens = Spending(), Usage()
 
     def record(self, event: Event) -> None:
         self.spending = after(self.spending, event)
         if isinstance(event, LlmSettled):
-            used = Usage(**event.usage)
-            self.tokens_in += used.all_input_tokens
-            self.tokens_out += used.output_tokens
+            self.tokens += Usage(**event.usage)
 
 
 @dataclass(frozen=True)

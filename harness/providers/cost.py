@@ -10,12 +10,10 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from harness.installation import own_text
+from harness.installation import own_table
 from harness.journal.model_events import LlmFailed, LlmReserved, LlmRetried, LlmSettled
 from harness.journal.order import Event
 from harness.providers.chat import Request, Usage
@@ -66,7 +64,7 @@ def price_of(
 ) -> Price | None:
     """The price of a model: the user's `own` ("provider:model" → fields), then the table, then nothing for a
     server on this machine; None when it is not known."""
-    table = _table()
+    table = own_table(Path(__file__).with_name("prices.yaml"))
     listed = table["models"][provider].items()
     found = own.get(f"{provider}:{model}") or next(
         (fields for name, fields in listed if re.fullmatch(re.escape(name) + _SNAPSHOT, model)), None
@@ -85,15 +83,6 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-@cache
-def _table() -> dict[str, Any]:
-    from ruamel.yaml import YAML  # only here: every command folds spending, few need a price
-
-    text = own_text(Path(__file__).with_name("prices.yaml"))
-    table: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
-    return table
 
 
 # --- spending and its limits ------------------------------------------------------------------------------

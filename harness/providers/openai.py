@@ -84,17 +84,15 @@ class OpenAIProvider(StreamedProvider):
     sdk = openai
     parts = _Parts
 
-    def __init__(
-        self, model: str, key: str | None, base_url: str | None = None, timeout_s: float | None = None
-    ) -> None:
-        super().__init__(model, key, base_url, timeout_s)
+    def _connect(self, key: str | None, is_token: bool) -> openai.AsyncOpenAI:
         # Named so that an Authorization in OPENAI_CUSTOM_HEADERS goes to no other server.
         named = {"Authorization": f"Bearer {key}" if key else openai.Omit()}
-        self._headers = named if base_url else None
+        self._headers = named if self._base_url else None
         # The SDK wants some key; without one, it would take OPENAI_API_KEY.
-        self._client = openai.AsyncOpenAI(api_key=key or "none", **self._options())
-        if base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
-            self._client.organization = self._client.project = None
+        client = openai.AsyncOpenAI(api_key=key or "none", **self._options())
+        if self._base_url is not None:  # what the SDK took from the environment is OpenAI's business alone
+            client.organization = client.project = None
+        return client
 
     def _open(self, request: Request) -> Awaitable[Any]:
         wire = wire_request(self.model, request, is_official=self._base_url is None)

@@ -125,16 +125,26 @@ class StreamedProvider:
     name: str
     sdk: ModuleType
     parts: type[Parts]
-    _client: Any
 
     def __init__(
-        self, model: str, key: str | None, base_url: str | None = None, timeout_s: float | None = None
+        self,
+        model: str,
+        key: str | None,
+        base_url: str | None = None,
+        timeout_s: float | None = None,
+        is_token: bool = False,
     ) -> None:
-        """`key` None: the server needs none; `timeout_s` None: the default for where it is."""
+        """`key` None: the server needs none; `is_token`: it is an OAuth-style token. `timeout_s` None: the
+        default for where the server is."""
         self.model = model
         self._key, self._base_url = key, base_url
         self._url = base_url or OFFICIAL_URLS[self.name]
         self._timeout_s = timeout_s or (LOCAL_TIMEOUT_S if is_loopback(self._url) else TIMEOUT_S)
+        self._client = self._connect(key, is_token)
+
+    def _connect(self, key: str | None, is_token: bool) -> Any:
+        """The SDK's client."""
+        raise NotImplementedError
 
     def _open(self, request: Request) -> Awaitable[Any]:
         raise NotImplementedError

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.providers.chat import AssistantTurn, Reply, Request, ToolCall, ToolResultTurn, Turn
+from harness.providers.chat import AssistantTurn, Reply, Request, ToolCall, Turn
 from harness.redaction import NO_SECRETS, Secrets, redact, redact_keys
 
 _log = logging.getLogger(__name__)
@@ -97,13 +97,7 @@ def _tools(request: Request) -> list[dict[str, Any]]:
 
 
 def _turns(request: Request) -> list[dict[str, Any]]:
-    return [{"side": _side(turn), **asdict(turn)} for turn in request.turns]
-
-
-def _side(turn: Turn) -> str:
-    if isinstance(turn, ToolResultTurn):
-        return "tool"
-    return "assistant" if isinstance(turn, AssistantTurn) else "user"
+    return [{"side": turn.side, **asdict(turn)} for turn in request.turns]
 
 
 def _redacted_turn(turn: Turn, known: Secrets) -> Turn:

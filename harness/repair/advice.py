@@ -5,7 +5,6 @@ In: a diagnosis, and the run that it is about, where there is one. Out: the same
 and with what only the run shows in its cause (`circumstances`).
 """
 
-import resource
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,11 +15,10 @@ from harness.attempt import UNKNOWN, Diagnosis, Remedy
 from harness.config.packages import known_modules, package_of
 from harness.config.reader import UnreadableConfigError, text_of
 from harness.environment import MISSING
-from harness.machine.ports import a_free_port, is_taken
 from harness.redaction import redact
 from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, code_changes, refused, remedies_for, services
-from harness.repair.remedies.choice import ADVISE, WAITING, described
+from harness.repair.remedies.choice import WAITING, described
 from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,23 +26,11 @@ if TYPE_CHECKING:
     from harness.state import ExperimentState
     from monitors.files import AttemptFiles
 
-_INSTALL = "install_package"
-_INSTALL_VERSION = "install_version"
+_INSTALL, _INSTALL_VERSION = "install_package", "install_version"
 _MODULES_OF_A_PERSON = (
-    "deepspeed",
-    "flash_attn",
-    "jax",
-    "numpy",
-    "sglang",
-    "tensorflow",
-    "torch",
-    "torchvision",
-    "transformers",
-    "trl",
-    "verl",
-    "vllm",
+    "deepspeed flash_attn jax numpy sglang tensorflow torch torchvision transformers trl verl vllm"
 )
-_BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON}
+_BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON.split()}
 """Packages that decide what is computed, or must fit a driver: a run installs none of them by itself."""
 _SLIP = 0.8
 
@@ -65,11 +51,8 @@ def of_run(found: Diagnosis, state: "ExperimentState", config: str) -> Diagnosis
     from harness.repair import circumstances, containment
 
     plan = state.blueprint
-    machine = Machine(
-        free_port=a_free_port,
-        is_taken=is_taken,
+    machine = Machine.here(
         owned=lambda what: 0,
-        open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         why_not_install=lambda: installing.why_not(plan.venv_exe, state.options.allow_install),
         is_hidden=lambda path: containment.hides(state, Path(path)),
     )
@@ -103,7 +86,7 @@ def _missing_secrets(state: "ExperimentState") -> Iterator[Remedy]:
     if names := [name for name, value in now.items() if value == MISSING]:
         change = f"Export {', '.join(names)}, which this attempt was launched without, and run again"
         by_hand = f"harness run {shlex.quote(str(state.blueprint.path))}"
-        yield Remedy(ADVISE, "advice", change, "The resuming shell did not have it.", by_hand=by_hand)
+        yield Remedy.advice(change, "The resuming shell did not have it.", by_hand)
 
 
 def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
@@ -130,13 +113,13 @@ def _named(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     for name in dict.fromkeys(now.diagnosis.remedies):
         if name == _INSTALL:
             yield from _install(now, plan)
-            continue
-        if name == _INSTALL_VERSION:
-            yield from _version(now)
-            continue
-        for remedy in remedies_for((name,), now):
-            if not _is_refused(remedy, now.config):
-                yield replace(remedy, by_hand=_by_hand(remedy, now, plan))
+        elif name == _INSTALL_VERSION:
+            wanted, remedy = services.requirement(now), described(_INSTALL_VERSION)
+            if wanted and remedy is not None:
+                yield replace(remedy, by_hand=shlex.join([now.python, "-m", "pip", "install", wanted]))
+        else:
+            possible = (each for each in remedies_for((name,), now) if not _is_refused(each, now.config))
+            yield from (replace(remedy, by_hand=_by_hand(remedy, now, plan)) for remedy in possible)
 
 
 def _is_refused(remedy: Remedy, config: str | None) -> bool:
@@ -163,7 +146,7 @@ def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     if remedy is None or "." in module or not name:
         return
     if other := _not_missing(name, now, plan):
-        yield Remedy(ADVISE, "advice", other, "")
+        yield Remedy.advice(other)
         return
     package = package_of(module) or package_of(now.captured("package"))
     by_person = now.captured("requirement") or package or _BY_A_PERSON.get(name) or now.captured("package")
@@ -182,12 +165,6 @@ def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     why = f"The run has not installed it: {refused}." if plan is not None and refused else remedy.why
     by_hand = shlex.join([now.python, "-m", "pip", "install", by_person]) if by_person else ""
     yield replace(remedy, change=f"{change}.", why=why, by_hand=by_hand)
-
-
-def _version(now: Situation) -> Iterator[Remedy]:
-    """The release that is asked for."""
-    if (wanted := services.requirement(now)) and (remedy := described(_INSTALL_VERSION)) is not None:
-        yield replace(remedy, by_hand=shlex.join([now.python, "-m", "pip", "install", wanted]))
 
 
 def _not_missing(module: str, now: Situation, plan: "Blueprint | None") -> str:

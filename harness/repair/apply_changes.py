@@ -8,7 +8,6 @@ built-in repair after which the check would refuse the launch is not made: the n
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from harness import actions, environment, launching
@@ -52,6 +51,11 @@ def config_after(experiment: Experiment, draft: PendingChanges | None = None) ->
     return draft.apply(config_before(experiment))
 
 
+def next_config(experiment: Experiment) -> str:
+    """The config that the next launch uses, "" when there is none."""
+    return config_after(experiment) or config_before(experiment)
+
+
 def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     """What the check before a launch says of the next one, were this its draft."""
     from harness import doctor
@@ -60,23 +64,12 @@ def check(experiment: Experiment, draft: PendingChanges) -> Checked:
     repairs = {**state.environment, **draft.environment}
     variables = environment.of_training(experiment.dir, state.options.hidden)
     config = config_after(experiment, draft)
-    command = replace(state, draft=draft).command
-    plan = replace(experiment.blueprint, launch_command=command or None)
-    code = patched_code.find(state.experiment_id) if patches(experiment) or draft.patches else None
+    then = replace(state, draft=draft)
+    plan = replace(experiment.blueprint, launch_command=then.command or None)
+    code = patched_code.used(then)
     moved = code.copy.moved if code is not None else None
     findings = doctor.examine(plan, experiment.dir, config, repairs, variables, moved)
     return doctor.outcome(findings)
-
-
-def patches(experiment: Experiment) -> list[dict[str, str]]:
-    """Every code correction that an attempt has had, in order."""
-    return [patch for attempt in experiment.state.attempts for patch in attempt.draft.patches]
-
-
-def prepared_patches(state: ExperimentState) -> list[dict[str, str]]:
-    """The same, with those of the next launch."""
-    launched = [patch for attempt in state.attempts for patch in attempt.draft.patches]
-    return [*launched, *state.draft.patches]
 
 
 def launch_request(
@@ -119,12 +112,11 @@ def request_of(
         code_diff=diff(command_before, state.command, "command") if draft.arguments else "",
         limits=state.limits,
     )
-    made = prepared_patches(state)
-    if not made:
+    if not state.patches:
         return plain
     if why := containment.refuse(state.options.sandbox):
         raise patched_code.PatchError(why)
-    code, done_to_it = patched_code.for_launch(plan, state.experiment_id, made)
+    code, done_to_it = patched_code.for_launch(state)
 
     def contain(command: str) -> str:
         policy = containment.write_policy(experiment, code, files, variables)
@@ -138,17 +130,6 @@ def request_of(
         relocate=code.relocated,
         contain=contain,
     )
-
-
-def codebase(experiment: Experiment) -> Path:
-    """Where the training runs: the private copy where code was patched."""
-    return patched_code.codebase(experiment.blueprint, experiment.state.experiment_id, patches(experiment))
-
-
-def relocated(experiment: Experiment, command: str) -> str:
-    """The command line, pointing into the private copy where code was patched."""
-    code = patched_code.find(experiment.state.experiment_id) if patches(experiment) else None
-    return command if code is None else code.relocated(command)
 
 
 # --- the actions --------------------------------------------------------------------------------------------
@@ -183,10 +164,7 @@ def preview(action: actions.Action, experiment: Experiment) -> str:
     if not isinstance(action, actions.PatchCode):
         return ""
     _refuse_secret(action.new, experiment)
-    state, correction = experiment.state, (action.path, action.old, action.new)
-    return patched_code.preview(
-        experiment.blueprint, state.experiment_id, prepared_patches(state), *correction
-    )
+    return patched_code.preview(experiment.state, action.path, action.old, action.new)
 
 
 def _refuse_secret(new: str, experiment: Experiment) -> None:
@@ -268,9 +246,7 @@ def _raise_limit(action: actions.RaiseLimit, _: Experiment) -> ChangePrepared:
 
 def _patch(action: actions.PatchCode, experiment: Experiment) -> ChangePrepared:
     _refuse_secret(action.new, experiment)
-    made = prepared_patches(experiment.state)
-    correction = (action.path, action.old, action.new)
-    shown = patched_code.patch(experiment.blueprint, experiment.state.experiment_id, made, *correction)
+    shown = patched_code.patch(experiment.state, action.path, action.old, action.new)
     change = Change("code", action.path, action.old, action.new, action.why)
     return ChangePrepared(action.kind, (change,), redact(shown))
 

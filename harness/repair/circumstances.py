@@ -15,7 +15,6 @@ from harness.machine.disk import in_words
 from harness.machine.memory import memory_available, memory_limit
 from harness.machine.ports import holder
 from harness.repair.remedies import refused
-from harness.repair.remedies.choice import ADVISE
 from harness.repair.remedies.situation import Situation
 from harness.wording import did_you_mean
 
@@ -34,21 +33,18 @@ def of(now: Situation, plan: Blueprint) -> Seen:
     """What this run shows; nothing for most failures."""
     if not plan.codebase_dir.is_dir():
         gone = f"The codebase {plan.codebase_dir} is not there any more."
-        yield gone, _advice(f"Put {plan.codebase_dir} back in its place.")
+        yield gone, Remedy.advice(f"Put {plan.codebase_dir} back in its place.")
         return
     if (look := _OF_FAMILY.get(now.diagnosis.family)) is not None:
         yield from look(now, plan)
     yield from _numbers_as_text(now, plan)
 
 
-def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:
-    return Remedy(ADVISE, "advice", change, why, by_hand=by_hand)
-
-
 def _ports(now: Situation, plan: Blueprint) -> Seen:
     """The port that the log names, else those of config, command and variables; who holds it."""
     named = {each.key: each.whole for each in now.settings.of("port")}
-    named |= {name: int(value) for name, value in now.environment.items() if _is_port(name, value)}
+    ports = {name: value for name, value in now.environment.items() if name.endswith("PORT")}
+    named |= {name: int(value) for name, value in ports.items() if value.isdigit()}
     logged = now.count("port")
     for port in (logged,) if logged else dict.fromkeys(filter(None, named.values())):
         if not now.machine.is_taken(port):
@@ -62,18 +58,14 @@ def _ports(now: Situation, plan: Blueprint) -> Seen:
         pid = re.search(r"\(pid (\d+)", by)
         ending = f"or end what holds it, if it is yours (`kill {pid[1]}`)" if pid else ""
         change = ", ".join(filter(None, (text, ending)))
-        yield f"Port {port}{where} is taken{by}.", _advice(f"{change}.", by_hand=edit)
-
-
-def _is_port(name: str, value: str) -> bool:
-    return name.endswith("PORT") and value.isdigit()
+        yield f"Port {port}{where} is taken{by}.", Remedy.advice(f"{change}.", by_hand=edit)
 
 
 def _memory_limits(now: Situation, plan: Blueprint) -> Seen:
     """A limit of the command, of this shell or of a control group; else that there must be one, where the
     machine has memory left."""
     for text, how in _limits(now, plan):
-        yield f"{text}.", _advice(f"{how}, or let less lie in memory at once.")
+        yield f"{text}.", Remedy.advice(f"{how}, or let less lie in memory at once.")
         return
     asked = now.size("tried")
     left = memory_available()
@@ -81,7 +73,9 @@ def _memory_limits(now: Situation, plan: Blueprint) -> Seen:
         text = f"The machine has {in_words(left)} left now, far more than that request: look for a limit"
         yield (
             f"{text} (`ulimit -v`, a container).",
-            _advice("Look for a limit that the training runs under, and raise it.", by_hand="ulimit -a"),
+            Remedy.advice(
+                "Look for a limit that the training runs under, and raise it.", by_hand="ulimit -a"
+            ),
         )
 
 
@@ -108,7 +102,7 @@ def _hidden_path(now: Situation, plan: Blueprint) -> Seen:
             f"Write `readable: {path}` (`writable:`, if it is written) under [exp_code_changes] of "
             f"{plan.path.name}, and run it again."
         )
-        yield f"{path} is there, but the sandbox of changed code does not show it.", _advice(change)
+        yield f"{path} is there, but the sandbox of changed code does not show it.", Remedy.advice(change)
 
 
 def _named_path(now: Situation, plan: Blueprint) -> Seen:
@@ -125,7 +119,7 @@ def _named_path(now: Situation, plan: Blueprint) -> Seen:
     hint = f" (did you mean {meant}?)" if meant else ""
     yield (
         f"It is named by {key} in {now.where(key)}, and looked for in {plan.codebase_dir}.",
-        _advice(
+        Remedy.advice(
             f"Correct {key} in {now.where(key)}{hint}, or put the file there.",
             by_hand=now.written(key, meant) if meant else "",
         ),
@@ -146,7 +140,7 @@ def _learning_rate(now: Situation, plan: Blueprint) -> Seen:
         where = f"{key} is {value:g} in {now.where(key)}"
         change = f"Lower the learning rate ({where}), or clip the gradients."
         why = "It is part of what is studied, so a run does not change it by itself."
-        yield "", _advice(change, why, by_hand=now.written(key, f"{value / 10:g}"))
+        yield "", Remedy.advice(change, why, by_hand=now.written(key, f"{value / 10:g}"))
 
 
 def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
@@ -159,7 +153,7 @@ def _numbers_as_text(now: Situation, plan: Blueprint) -> Seen:
     for file, key, there, number in numbers_as_text(started, plan.yaml_path, now.config):
         yield (
             f"In {file} stands `{key}: {there}`, which PyYAML reads as text.",
-            _advice(f"Write it in {file} as a number.", by_hand=f"{key}: {number}"),
+            Remedy.advice(f"Write it in {file} as a number.", by_hand=f"{key}: {number}"),
         )
 
 
@@ -178,7 +172,7 @@ def nearest_key(now: Situation, plan: Blueprint | None = None) -> Seen:
     if meant is not None:
         file = now.where(meant)
         change = f"Use one name for it: the program asks for {named}, and {file} says {meant}."
-        yield f"In {file} it is {meant}, not {named}.", _advice(change)
+        yield f"In {file} it is {meant}, not {named}.", Remedy.advice(change)
 
 
 _OF_FAMILY: Mapping[str, Callable[[Situation, Blueprint], Seen]] = {

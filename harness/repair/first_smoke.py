@@ -6,6 +6,7 @@ its own folder; where that cannot be, nothing is run. Known limits of steps are 
 if the command fails without them, too. Slowness is no failure.
 """
 
+import asyncio
 import re
 import shutil
 import tempfile
@@ -29,12 +30,11 @@ from harness.journal.events import SmokeRan
 from harness.machine.ports import a_free_port
 from harness.options import RunOptions
 from harness.redaction import redact
-from harness.repair import advice
+from harness.repair import advice, apply_changes
 from harness.repair.apart import Apart
-from harness.repair.smoke import Trial, request_of
-from monitors.clock import steady_time
+from harness.repair.smoke import Trial, prepared
 from monitors.files import AttemptFiles
-from monitors.launch import LaunchError, state_home
+from monitors.launch import LaunchError
 from monitors.processes import uptime
 from monitors.tmux import TmuxError, session_name
 
@@ -60,17 +60,14 @@ _TREES = (
 _OF_THE_END = ("reason", "status", "signal", "started_at", "ended_at", "prepare_status", "error")
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What is tried. `scratch`: what is written goes there; `result_dir`: the run's, whose secrets are
-    masked; `config`: the text that the command reads, "" for none that is known."""
+@dataclass(frozen=True, kw_only=True)
+class _FirstTrial(Trial):
+    """`scratch`: what is written goes there; `config`: the text that the command reads, "" for none that is
+    known."""
 
-    plan: Blueprint
-    request: launching.LaunchRequest
-    folder: Path
     scratch: Path
-    result_dir: Path
     config: str
+    grace_s: float = _GRACE_S
 
     @property
     def command(self) -> str:
@@ -78,15 +75,13 @@ class _Plan:
         return with_values(self.plan.launch_command or "", self.request.arguments)
 
 
-async def run(experiment: Experiment, config: str, steps: int, seconds: float) -> SmokeRan:
-    """Try the first launch of a run. `config`: what it will read. Raises PatchError."""
-    number = experiment.state.smoke_runs + 1
-    folder = experiment.dir / "smoke" / f"{number:02d}"
-    request = request_of(experiment, AttemptFiles(folder), number, seconds)
-    scratch = state_home() / "smoke" / request.attempt_id
+async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
+    """Try the first launch of a run. Raises PatchError."""
+    files, request, scratch = await asyncio.to_thread(prepared, experiment, seconds)
+    apart, config = Apart((request.codebase,), scratch / "apart"), apply_changes.next_config(experiment)
+    how = (experiment.blueprint, files, request, experiment.dir, apart, steps, seconds)
     try:
-        tried = _Plan(experiment.blueprint, request, folder, scratch, experiment.dir, config)
-        return await _tried(tried, steps, seconds)
+        return await _tried(_FirstTrial(*how, scratch=scratch, config=config))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -105,77 +100,75 @@ async def of_plan(plan: Blueprint, seconds: float = SECONDS) -> SmokeRan:
     try:
         config = launching.base_config(plan, None, None) or ""
         with tempfile.TemporaryDirectory(prefix="smoke") as name:
-            tried = _Plan(plan, request, Path(name) / "smoke" / "01", Path(name), plan.result_dir, config)
-            return await _tried(tried, 1, seconds)
+            scratch, files = Path(name), AttemptFiles(Path(name) / "smoke" / "01")
+            apart = Apart((request.codebase,), scratch / "apart")
+            how = (plan, files, request, plan.result_dir, apart, 1, seconds)
+            return await _tried(_FirstTrial(*how, scratch=scratch, config=config))
     except (OSError, UnreadableConfigError, LaunchError, TmuxError) as error:
         return SmokeRan(failed=False, error=str(error))
 
 
-async def _tried(tried: _Plan, steps: int, seconds: float) -> SmokeRan:
-    if tried.plan.prepare_command is not None:
+async def _tried(trial: _FirstTrial) -> SmokeRan:
+    if trial.plan.prepare_command is not None:
         return SmokeRan(failed=False, error="[exp_prepare_command] is run for a launch alone")
-    outputs = dict(_outputs(tried))
+    outputs = dict(_outputs(trial))
     folders = [path for path in outputs.values() if path.is_dir()]
-    apart = Apart((tried.request.codebase, *folders), tried.scratch / "apart")
-    if AttemptFiles(tried.folder).state() == "not_started" and not apart.works():
-        why = f"{' or '.join(map(str, apart.folders))} cannot be kept from changes on this machine"
+    trial = replace(trial, apart=replace(trial.apart, folders=(*trial.apart.folders, *folders)))
+    if trial.files.state() == "not_started" and not trial.apart.works():
+        why = f"{' or '.join(map(str, trial.apart.folders))} cannot be kept from changes on this machine"
         return SmokeRan(failed=False, error=why)
     new = [name for name, path in outputs.items() if not path.is_dir()]
-    moved = {name: str(tried.scratch / f"output-{number}") for number, name in enumerate(new)}
-    limits = dict(_limits(tried, steps))
-    ran = await _once(tried, tried.folder, {**moved, **limits}, apart, steps, seconds)
-    left_s = seconds - ran.took_s
+    moved = {name: str(trial.scratch / f"output-{number}") for number, name in enumerate(new)}
+    limits = dict(_limits(trial))
+    ran = await _once(trial, {**moved, **limits})
+    left_s = trial.seconds - ran.took_s
     if not ran.failed or not limits:
         return ran
     if left_s < _TOO_SHORT_S:
         return replace(ran, failed=False, cause=None, error="it failed with a limit of its steps")
-    again = tried.folder.with_name(f"{tried.folder.name}-whole")
-    return await _once(tried, again, moved, apart, steps, left_s)
+    folder = trial.files.dir
+    whole = AttemptFiles(folder.with_name(f"{folder.name}-whole"))
+    return await _once(replace(trial, files=whole, seconds=left_s), moved)
 
 
-async def _once(
-    tried: _Plan, folder: Path, values: Mapping[str, Any], apart: Apart, steps: int, seconds: float
-) -> SmokeRan:
+async def _once(trial: _FirstTrial, values: Mapping[str, Any]) -> SmokeRan:
     """One smoke run, with these values of the command and the config."""
-    given, clock = read_or_empty(tried.command), steady_time
+    given, asked = read_or_empty(trial.command), trial.request
     names = {name for name in values if name.startswith(("arg:", "env:"))}
     for name in names:
         try:
             given = given.with_setting(name, as_text(values[name]))
         except CommandError:  # where it stands is not clear: it stays
             continue
-    plan = replace(tried.plan, launch_command=given.text or None)
     edits = {name: value for name, value in values.items() if name not in names}
-    draft = tried.request.draft
-    files = AttemptFiles(folder)
-    quiet = {name: value.format(scratch=tried.scratch) for name, value in _QUIET.items()}
+    quiet = {name: value.format(scratch=trial.scratch) for name, value in _QUIET.items()}
     request = replace(
-        tried.request,
-        draft=replace(draft, config={**draft.config, **edits}),
-        environment={**tried.request.environment, **quiet},
-        deadline_uptime=min(tried.request.deadline_uptime, uptime() + seconds),
-        attempt_id=f"{tried.request.attempt_id}{folder.name}",
+        asked,
+        draft=replace(asked.draft, config={**asked.draft.config, **edits}),
+        environment={**asked.environment, **quiet},
+        deadline_uptime=min(asked.deadline_uptime, uptime() + trial.seconds),
+        attempt_id=f"{asked.attempt_id}{trial.files.dir.name}",
         arguments={},
     )
-    trial = Trial(plan, files, request, tried.result_dir, clock, apart, steps, seconds, _GRACE_S)
-    ran = await trial.run()
-    end = files.exit()
+    plan = replace(trial.plan, launch_command=given.text or None)
+    ran = await replace(trial, plan=plan, request=request).run()
+    end = trial.files.exit()
     if end is None:
         return replace(ran, failed=False)  # a slow shell, or the machine: nothing is known of the command
     if not ran.failed:
         return ran
     ended = AttemptEnd(**{name: getattr(end, name) for name in _OF_THE_END})
-    return replace(ran, cause=_cause(files, ended, tried))
+    return replace(ran, cause=_cause(ended, trial))
 
 
-def _cause(files: AttemptFiles, ended: AttemptEnd, tried: _Plan) -> Diagnosis:
+def _cause(ended: AttemptEnd, trial: _FirstTrial) -> Diagnosis:
     """The diagnosis of its log, with what repairs before a launch have to know."""
     catalogue, _ = load_usable()
-    found = advice.of_log(diagnose(files, ended, catalogue=catalogue), tried.config or None)
+    found = advice.of_log(diagnose(trial.files, ended, catalogue=catalogue), trial.config or None)
     captures = dict(found.captures)
     if "free_port" in found.remedies:
         captures["free_port"] = str(a_free_port())
-    known = environment.known_secrets(tried.result_dir)
+    known = environment.known_secrets(trial.result_dir)
     shown = next((f" ({each.file}:{each.line}: {each.text.strip()[:200]})" for each in found.evidence), "")
     text = f"a smoke run of the command failed: {found.cause.rstrip('.')}{shown}"
     return replace(found, cause=redact(text, known), captures=captures, last_lines=())
@@ -191,36 +184,36 @@ def finding(ran: SmokeRan) -> Finding:
     return Finding("warning" if ran.cause.transient else "problem", ran.cause.cause, ran.fix, family)
 
 
-def _outputs(tried: _Plan) -> Iterator[tuple[str, Path]]:
+def _outputs(trial: _FirstTrial) -> Iterator[tuple[str, Path]]:
     """Where the command and the config say that it writes, outside of the code: name and path."""
-    for name, value in _settings(tried):
+    for name, value in _settings(trial):
         if isinstance(value, str) and value.startswith("/") and "$" not in value and is_output(name):
             path = Path(value).resolve()
-            if not path.is_relative_to(tried.request.codebase.resolve()):
+            if not path.is_relative_to(trial.request.codebase.resolve()):
                 yield name, path
 
 
-def _limits(tried: _Plan, steps: int) -> Iterator[tuple[str, Any]]:
+def _limits(trial: _FirstTrial) -> Iterator[tuple[str, Any]]:
     """What is to be shorter, or not to be done."""
-    values = dict(_settings(tried))
-    is_of_hf = read_or_empty(tried.command).is_of_hf_trainer
+    values = dict(_settings(trial))
+    is_of_hf = read_or_empty(trial.command).is_of_hf_trainer
     for tree, start, lead in _TREES:
         if any(name.startswith(start) for name in values) or (tree == "huggingface" and is_of_hf):
-            yield from ((f"{lead}{key}", to) for key, to in keys.smoke_limits_of(tree, steps).items())
+            yield from ((f"{lead}{key}", to) for key, to in keys.smoke_limits_of(tree, trial.steps).items())
             break
     for name, value in values.items():
-        limit = keys.smoke_limit(name, value, steps)
+        limit = keys.smoke_limit(name, value, trial.steps)
         if limit is not None and not name.startswith("env:"):
             yield name, limit
 
 
-def _settings(tried: _Plan) -> Iterator[tuple[str, Any]]:
+def _settings(trial: _FirstTrial) -> Iterator[tuple[str, Any]]:
     """(name, value) of the config, then of the command (`arg:--flag`, `env:NAME`)."""
     try:
-        yield from flatten(edit.load(tried.config)).items()
+        yield from flatten(edit.load(trial.config)).items()
     except UnreadableConfigError:
         pass
-    for each in read_or_empty(tried.command).settings:
+    for each in read_or_empty(trial.command).settings:
         if each.is_literal and not each.is_inside and each.kind in ("flag", "override", "variable"):
             is_whole = re.fullmatch(r"-?\d+", each.value)
             yield each.name, int(each.value) if is_whole else each.value.lower() == "true" or each.value

@@ -1,7 +1,7 @@
 """A private copy of the training's code in which a defect is corrected; the author's files stay as they are.
 
-In: the blueprint, and corrections as text that is replaced. Out: `PatchedCode`, which knows its diffs and
-what a launch needs to run the copy: its folder, the command and PYTHONPATH that lead into it. The copy is
+In: the state of a run, whose `patches` are text that is replaced. Out: `PatchedCode`, which knows its diffs
+and what a launch needs to run the copy: its folder, the command and PYTHONPATH that lead into it. The copy is
 `$XDG_CACHE_HOME/harness/worktrees/<id>`, with `<id>.json` beside it while it is complete. What its training
 has made of it is undone before a launch (`restoring`); one that would be led to the author's own code is
 refused.
@@ -24,9 +24,8 @@ from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.pending_changes import diff
 from harness.repair import code_copy, restoring
 from harness.repair.code_copy import CodeCopy, CopyError
+from harness.state import ExperimentState
 from harness.wording import listed
-
-Patches = Sequence[Mapping[str, str]]
 
 _LARGEST = 2_000_000
 _SETTINGS = frozenset((".cfg", ".conf", ".env", ".ini", ".json", ".mk", ".toml", ".yaml", ".yml", ""))
@@ -60,7 +59,7 @@ class PatchedCode:
     copy: CodeCopy
     patches: tuple[AppliedPatch, ...] = ()
 
-    def diffs(self, patches: Patches) -> str:
+    def diffs(self, patches: Sequence[Mapping[str, str]]) -> str:
         """What these corrections changed, as unified diffs one after the other."""
         wanted = [(each["path"], each["old"], each["new"]) for each in patches]
         return "".join(made.diff for made in self.patches if made.key in wanted)
@@ -122,17 +121,18 @@ def find(experiment_id: str) -> PatchedCode | None:
     return decode(PatchedCode, record) if is_whole else None
 
 
-def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCode:
-    """The copy with just these corrections, in order, and nothing that a training made of it; one that holds
-    others, because its cache was emptied or a kill came between, is made anew. Raises PatchError."""
-    wanted = list(dict.fromkeys((each["path"], each["old"], each["new"]) for each in patches))
-    code = find(experiment_id)
-    root = place_of(experiment_id)
+def holding(state: ExperimentState) -> PatchedCode:
+    """The copy with just the corrections of the run, in order, and nothing that a training made of it; one
+    that holds others, because its cache was emptied or a kill came between, is made anew. Raises
+    PatchError."""
+    plan = state.blueprint
+    wanted = list(dict.fromkeys((each["path"], each["old"], each["new"]) for each in state.patches))
+    code, root = find(state.experiment_id), place_of(state.experiment_id)
     try:
         if code is not None and [each.key for each in code.patches] == wanted:
             restoring.put_back(root)
             return code
-        forget(experiment_id, plan.codebase_dir)
+        forget(state.experiment_id, plan.codebase_dir)
         root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         made = code_copy.freeze(plan.codebase_dir, root, plan.result_dir)
         restoring.keep(root)
@@ -144,30 +144,37 @@ def holding(plan: Blueprint, experiment_id: str, patches: Patches) -> PatchedCod
     return code
 
 
-def codebase(plan: Blueprint, experiment_id: str, patches: Patches) -> Path:
-    """Where the code lies that has had these corrections."""
-    code = find(experiment_id) if patches else None
-    return plan.codebase_dir if code is None else code.copy.codebase
+def used(state: ExperimentState) -> PatchedCode | None:
+    """The copy that the run trains in; None where no code was corrected."""
+    return find(state.experiment_id) if state.patches else None
 
 
-def preview(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old: str, new: str) -> str:
+def codebase(state: ExperimentState) -> Path:
+    """Where the training runs: the private copy where code was corrected."""
+    code = used(state)
+    return state.blueprint.codebase_dir if code is None else code.copy.codebase
+
+
+def preview(state: ExperimentState, path: str, old: str, new: str) -> str:
     """What the correction would change, as a diff, before anything is copied. Raises PatchError."""
-    code = find(experiment_id) if patches else None
-    root = plan.codebase_dir if code is None else restoring.untouched(code.copy.root) / code.copy.prefix
+    code = used(state)
+    root = state.blueprint.codebase_dir
+    if code is not None:
+        root = restoring.untouched(code.copy.root) / code.copy.prefix
     return diff(*_corrected(root, root, path, old, new), path)
 
 
-def patch(plan: Blueprint, experiment_id: str, patches: Patches, path: str, old: str, new: str) -> str:
-    """Replace `old` by `new` in the private copy of `path`, which has had `patches`; returns a diff. Can be
-    repeated. Raises PatchError."""
+def patch(state: ExperimentState, path: str, old: str, new: str) -> str:
+    """Replace `old` by `new` in the private copy of `path`; returns a diff. Can be repeated. Raises
+    PatchError."""
     if old == new:
         raise PatchError("old and new are the same text, so nothing would change")
-    code = holding(plan, experiment_id, patches)
+    code = holding(state)
     done = next((each for each in code.patches if each.key == (path, old, new)), None)
     if done is not None:
         return f"{path} holds this change already\n{done.diff}"
-    code = code.patched(plan, path, old, new)
-    notes = "" if patches else "".join(f"note: {note}\n" for note in code.copy.notes[:10])
+    code = code.patched(state.blueprint, path, old, new)
+    notes = "" if state.patches else "".join(f"note: {note}\n" for note in code.copy.notes[:10])
     return code.patches[-1].diff + notes
 
 
@@ -186,11 +193,11 @@ def smallest_change(before: str, after: str) -> tuple[str, str]:
         first, last = max(0, first - 1), max(0, last - 1)
 
 
-def for_launch(plan: Blueprint, experiment_id: str, patches: Patches) -> tuple[PatchedCode, str]:
+def for_launch(state: ExperimentState) -> tuple[PatchedCode, str]:
     """The copy that a launch runs, and what its training had done to it, as diffs. Raises PatchError, also
     where it would run code of the author's own folder instead."""
-    code = holding(plan, experiment_id, patches)
-    code.refuse_original(plan)
+    code = holding(state)
+    code.refuse_original(state.blueprint)
     return code, restoring.done_by_training(code.copy.root)
 
 

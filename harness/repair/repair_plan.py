@@ -7,7 +7,6 @@ from the journal alone. A check has written down what it saw of the machine, so 
 """
 
 import os
-import resource
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,6 @@ from harness.doctor import model_files
 from harness.environment import of_training
 from harness.experiment import Experiment
 from harness.guard import progress
-from harness.machine.ports import a_free_port, is_taken
 from harness.pending_changes import MEASURES, PendingChanges, measure
 from harness.repair import apply_changes, installing, leftovers
 from harness.repair.remedies import Machine, Situation, remedies_for
@@ -78,11 +76,8 @@ def before_launch(cause: Diagnosis, state: ExperimentState, config: str) -> list
 def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     """This machine. `environment`: of the training."""
     state = experiment.state
-    return Machine(
-        free_port=a_free_port,
-        is_taken=is_taken,
+    return Machine.here(
         cpu_count=lambda: os.cpu_count() or 1,
-        open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
         is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
         owned=lambda what: leftovers.owned(experiment, what),
         why_not_install=lambda: installing.why_not(state.blueprint.venv_exe, state.options.allow_install),

@@ -16,7 +16,6 @@ from harness.config.training import TrainingConfig
 from harness.earlier_runs import planned_end
 from harness.environment import known_secrets
 from harness.experiment import Experiment
-from harness.journal import Clock
 from harness.journal.events import SmokeRan
 from harness.pending_changes import PendingChanges
 from harness.redaction import redact
@@ -44,7 +43,6 @@ class Trial:
     files: AttemptFiles
     request: launching.LaunchRequest
     result_dir: Path
-    clock: Clock
     apart: Apart
     steps: int
     seconds: float
@@ -63,7 +61,7 @@ class Trial:
         source = MetricSource.TRAINER if is_ajet else MetricSource.CONSOLE
         metrics = self.plan.metrics
         rules = WatchRules(patterns=metrics.of_lines()) if metrics is not None else WatchRules()
-        watch = Watch(self.files, source, rules, self.clock)
+        watch = Watch(self.files, source, rules)
         try:
             give_up = uptime() + self.seconds + SHELL_PATIENCE_S
             await _until_seen(self.files, watch, self.steps, give_up, pace)
@@ -95,12 +93,9 @@ class Trial:
 
 async def run(experiment: Experiment, steps: int, seconds: float) -> SmokeRan:
     """Try what is prepared for the next launch. Raises PatchError where the corrected code cannot be run."""
-    number = experiment.state.smoke_runs + 1
-    files = AttemptFiles(experiment.dir / "smoke" / f"{number:02d}")
-    request = await asyncio.to_thread(request_of, experiment, files, number, seconds)
-    apart = Apart((request.codebase,), state_home() / "smoke" / request.attempt_id)
-    place = (experiment.blueprint, files, request, experiment.dir, experiment.clock, apart)
-    return await Trial(*place, steps, seconds).run()
+    files, request, scratch = await asyncio.to_thread(prepared, experiment, seconds)
+    apart = Apart((request.codebase,), scratch)
+    return await Trial(experiment.blueprint, files, request, experiment.dir, apart, steps, seconds).run()
 
 
 @dataclass
@@ -131,26 +126,22 @@ def _total(plan: Blueprint, files: AttemptFiles, watch: Watch) -> float | None:
     return watch.rows.total or planned_end(plan, config.data, watch.rows.axis.kind)
 
 
-def request_of(
-    experiment: Experiment, files: AttemptFiles, number: int, seconds: float
-) -> launching.LaunchRequest:
-    """The request of a smoke run of this number."""
-    state = experiment.state
+def prepared(experiment: Experiment, seconds: float) -> tuple[AttemptFiles, launching.LaunchRequest, Path]:
+    """The folder and the request of the next smoke run, and where what it writes can go."""
+    state, number = experiment.state, experiment.state.smoke_runs + 1
+    files = AttemptFiles(experiment.dir / "smoke" / f"{number:02d}")
     launched = [attempt.number for attempt in state.attempts if attempt.launched_at is not None]
-    request = apply_changes.request_of(
-        experiment,
-        files,
-        state.draft,
-        replace(state, draft=PendingChanges()).command,
-        experiment.attempt_files(launched[-1]) if launched else None,
-    )
-    return replace(
+    previous = experiment.attempt_files(launched[-1]) if launched else None
+    command_before = replace(state, draft=PendingChanges()).command
+    request = apply_changes.request_of(experiment, files, state.draft, command_before, previous)
+    request = replace(
         request,
         session=session_name(f"smoke {state.name}", state.experiment_id[:4], number),
         attempt_id=f"{state.experiment_id}-s{number:02d}",
         deadline_uptime=min(request.deadline_uptime, uptime() + seconds),
         is_smoke=True,
     )
+    return files, request, state_home() / "smoke" / request.attempt_id
 
 
 async def _until_seen(

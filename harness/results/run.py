@@ -267,9 +267,9 @@ def _model_use(entries: Iterable[Entry], use: LlmUse) -> ModelUse | None:
     return ModelUse(
         model=use.model,
         calls=use.calls,
-        input_tokens=sum(count for name, count in use.tokens.items() if name != "output_tokens"),
-        cached_tokens=use.tokens.get("cache_read_tokens", 0),
-        output_tokens=use.tokens.get("output_tokens", 0),
+        input_tokens=use.tokens.all_input_tokens,
+        cached_tokens=use.tokens.cache_read_tokens,
+        output_tokens=use.tokens.output_tokens,
         cost_usd=use.cost_usd,
         unpriced_calls=len(unpriced),
         cut_off_calls=len(cut_off),

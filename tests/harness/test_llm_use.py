@@ -3,6 +3,7 @@
 from typing import Any
 
 from harness.journal import Entry
+from harness.providers.chat import Usage
 from harness.state import ExperimentState, apply
 from tests.harness.runs import event_of
 
@@ -34,7 +35,7 @@ OUTCOME = ("outcome", {"action": "read_pane", "text": "the same"})
 def test_a_settled_call_costs_what_it_cost_and_an_unknown_price_nothing() -> None:
     assert folded(reserved(1, None), settled(1, None)).llm.cost_usd == 0.0
     use = folded(OPEN, reserved(1), settled(1), reserved(2), settled(2)).llm
-    assert (use.calls, round(use.cost_usd, 6), use.tokens) == (2, 0.2, {"output_tokens": 3 + 3})
+    assert (use.calls, round(use.cost_usd, 6), use.tokens) == (2, 0.2, Usage(output_tokens=3 + 3))
     assert use.answer is not None and use.answer.call == 2
 
 

@@ -5,22 +5,19 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.attempt import Remedy, RemedyKind, Undo
 from harness.config.values import Scalar, as_text
-from harness.installation import own_text
+from harness.installation import own_table
 from harness.repair.remedies import memory, services
 from harness.repair.remedies.situation import Edits, Repair, Situation, UnknownError
 from harness.wording import filled
 
 _log = logging.getLogger(__name__)
 
-ADVISE = "advise"
+_ADVISE = "advise:"
 LONGEST_WAIT_S = 900.0
 WAITING: tuple[RemedyKind, ...] = ("wait", "resume")
 
@@ -90,8 +87,8 @@ def _told(name: str, situation: Situation) -> Remedy | None:
 
 def described(name: str) -> Remedy | None:
     """The remedy in general words."""
-    if name.startswith(f"{ADVISE}:"):
-        return Remedy(ADVISE, "advice", name.removeprefix(f"{ADVISE}:").strip(), "")
+    if name.startswith(_ADVISE):
+        return Remedy.advice(name.removeprefix(_ADVISE).strip())
     row = _table().get(name)
     if row is None:
         return None
@@ -172,8 +169,5 @@ def _undo(repair: Repair, situation: Situation, words: str) -> Undo:
     return Undo(words, before, added, {name: situation.environment.get(name) for name in repair.environment})
 
 
-@cache
 def _table() -> Mapping[str, Any]:
-    """What `remedies.yaml` holds."""
-    text = own_text(Path(__file__).with_name("remedies.yaml"))
-    return dict(yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return dict(own_table(Path(__file__).with_name("remedies.yaml")))

@@ -65,10 +65,7 @@ def correction(now: Situation) -> Iterator[Remedy]:
     if values:
         edit = now.written(setting.key, values[0])
         change = f"Change {where}: {as_text(setting.value)} → {' or '.join(values)}"
-        is_text = isinstance(setting.value, str)
-        yield _advice(
-            change, "" if is_text else "A person must say so: it may be part of what is studied.", edit
-        )
+        yield _advice(change, "" if isinstance(setting.value, str) else _OF_A_PERSON, edit)
     elif choices:
         yield _advice(f"Set {where} (now {as_text(setting.value)}) to one of {', '.join(choices)}")
     else:
@@ -76,7 +73,7 @@ def correction(now: Situation) -> Iterator[Remedy]:
 
 
 def _advice(change: str, why: str = "", by_hand: str = "") -> Remedy:
-    return Remedy("advise", "advice", f"{change}.", why, by_hand=by_hand)
+    return Remedy.advice(f"{change}.", why, by_hand)
 
 
 def _devices(now: Situation) -> Iterator[Remedy]:

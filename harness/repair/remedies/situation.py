@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NoReturn
 
 from harness.attempt import Diagnosis
@@ -16,6 +17,7 @@ from harness.config import edit as config_edit
 from harness.config import keys
 from harness.config.keys import parameter
 from harness.config.values import NOTHING, Scalar, flatten
+from harness.machine.ports import a_free_port, is_taken
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(i?)B?(?:ytes)?", re.IGNORECASE)
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -170,6 +172,12 @@ class Machine:
     owned: Callable[[str], int] = _unknown
     why_not_install: Callable[[], str] = _unknown
     is_hidden: Callable[[str], bool] = _unknown
+
+    @classmethod
+    def here(cls, **others: Callable[..., Any]) -> Machine:
+        """This machine, and what else is known of it."""
+        limits = partial(resource.getrlimit, resource.RLIMIT_NOFILE)
+        return cls(free_port=a_free_port, is_taken=is_taken, open_files=limits, **others)
 
 
 @dataclass(frozen=True)

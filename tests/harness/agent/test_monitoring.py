@@ -10,6 +10,7 @@ import pytest
 
 from harness.agent import monitoring
 from harness.agent.monitoring import AttemptMonitor
+from harness.attempt import AttemptEnd
 from harness.diagnosis import ends
 from harness.experiment import Experiment
 from harness.journal.events import Waited
@@ -79,7 +80,7 @@ async def test_an_attempt_is_not_lost_before_its_long_log_is_read_to_its_end(exp
         await asyncio.sleep(0)
         judged.append(monitor.health(attempt, START + 1).fatal)
     assert len(judged) > 3 and set(judged) == {()}
-    assert monitor.achieved() == (26, 9, "step 9")
+    assert monitor.achieved(AttemptEnd()) == AttemptEnd(rows=26, last_step=9, reached="step 9")
     monitor.watch.close()
 
 

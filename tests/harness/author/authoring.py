@@ -8,7 +8,7 @@ from typing import Any
 from harness.author.draft import Brief
 from harness.author.draft_session import DraftSession
 from harness.providers.chat import Reply, Request, StopReason, ToolCall, Usage
-from harness.providers.conversation import Account, Ended
+from harness.providers.conversation import Account, Ended, talk
 from harness.providers.cost import Spending
 
 WORDS = "does a higher KL coefficient stop reward hacking? sort_digits, 2 hours, 20 steps"
@@ -65,7 +65,7 @@ async def author(folder: Path, said: list[Said], **brief: Any) -> tuple[DraftSes
     """The conversation about WORDS in `folder`, to its end."""
     session = DraftSession(Brief(**{"words": WORDS, "cwd": folder, **brief}))
     model = FakeModel(said)
-    return session, await session.write(model, Account(), asyncio.Event()), model
+    return session, await talk(session, model, Account(), asyncio.Event()), model
 
 
 def names_in(folder: Path) -> list[str]:

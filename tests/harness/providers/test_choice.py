@@ -70,9 +70,9 @@ def test_a_key_alone_starts_no_spending(home: Path) -> None:
 
 
 def test_the_option_then_the_working_directory_then_the_persons_own_file(home: Path) -> None:
-    assert choose(home, own='[llm]\nmodel = "anthropic:own"\n', **KEY).model_word == "anthropic:own"
+    assert choose(home, own='[llm]\nmodel = "anthropic:own"\n', **KEY).word.text == "anthropic:own"
     config = choose(home, None, '[llm]\nmodel = "openai:here"\nmax_cost = 2.5\nmax_calls = 7\n', **KEY)
-    assert (config.model_word, config.key) == ("openai:here", "sk-mine")
+    assert (config.word.text, config.key) == ("openai:here", "sk-mine")
     assert (config.max_cost_usd, config.max_calls) == (2.5, 7)
     assert choose(home, "anthropic:asked", **KEY).key == "sk-ant-mine"
 
@@ -93,7 +93,7 @@ def test_the_public_key_stays_with_the_public_provider(home: Path) -> None:
     assert (config.key, config.key_variable) == ("sk-mine", "OPENAI_API_KEY")
     assert "sends the key in OPENAI_API_KEY to http://gpu:1/v1, unencrypted" in " ".join(config.warnings)
     assert choose(home, "openai:m@http://elsewhere:1", **KEY).key is None
-    assert choose(home, config.model_word, **KEY).key == "sk-mine"
+    assert choose(home, config.word.text, **KEY).key == "sk-mine"
 
 
 def test_a_file_that_came_with_the_code_does_not_choose_who_is_asked(home: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_projects_file_lowers_limits(home: Path) -> None:
     assert (config.max_calls, config.max_cost_usd) == (5, 3.0)
     own = '[llm]\nmodel = "openai:m@https://gate.example/v1"\nkey_env = "GATE_KEY"\n'
     config = choose(home, None, "[llm]\nmax_calls = 3\n", own, GATE_KEY="gate-key-123")
-    found = (config.model_word, config.key, config.max_calls)
+    found = (config.word.text, config.key, config.max_calls)
     assert found == ("openai:m@https://gate.example/v1", "gate-key-123", 3), "the rest is as it was"
 
 

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from harness.doctor import resources
 from harness.experiment import Experiment
 from harness.journal.events import OptionsGiven
 from harness.options import RunOptions
+from harness.pending_changes import PendingChanges
 from harness.repair import containment, patched_code
 from monitors import sandbox
 from tests.harness.agent.world import World, new_experiment
@@ -60,7 +62,7 @@ def test_what_the_author_gave_is_read_and_nothing_else_of_the_home(
     service.bind(str(home / "service.sock"))
     for kept in (experiment.dir / "transcript.jsonl", files.dir.parent / "environment.json"):
         kept.write_text("content of the harness")
-    code = patched_code.holding(plan, experiment.state.experiment_id, [PATCH])
+    code = patched_code.holding(replace(experiment.state, draft=PendingChanges(patches=(PATCH,))))
     (code.copy.codebase / "planted").symlink_to(home / ".ssh")  # by an attempt before this one
     policy = containment.write_policy(experiment, code, files, {"DATA": f"{home}/data", "X": f"{home}/.ssh"})
     assert policy is not None and containment.used(files) == kind

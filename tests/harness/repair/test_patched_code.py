@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.blueprint import Blueprint
+from harness.pending_changes import PendingChanges
 from harness.repair import patched_code
 from harness.repair.patched_code import PatchedCode, PatchError
+from harness.state import ExperimentState
 from tests.harness.repair.test_code_copy import TRAIN, everything, git, repository
 from tests.harness.runs import planned
 
@@ -50,15 +52,20 @@ def relocate(command: str) -> str:
     return the_copy().relocated(command)
 
 
+def state(plan: Blueprint, *patches: dict[str, str]) -> ExperimentState:
+    draft = PendingChanges(patches=patches)
+    return ExperimentState(experiment_id=ID, blueprint=plan, draft=draft)
+
+
 def launched(plan: Blueprint, patches: list[dict[str, str]]) -> Path:
-    return patched_code.for_launch(plan, ID, patches)[0].copy.codebase
+    return patched_code.for_launch(state(plan, *patches))[0].copy.codebase
 
 
 def patch(plan: Blueprint, path: str, old: str, new: str) -> str:
     """One more correction after those that the copy has had."""
     code = patched_code.find(ID)
     made = [{"path": x.path, "old": x.old, "new": x.new} for x in code.patches] if code else []
-    return patched_code.patch(plan, ID, made, path, old, new)
+    return patched_code.patch(state(plan, *made), path, old, new)
 
 
 def test_only_the_copy_is_changed(repository: Path, plan: Blueprint) -> None:
@@ -279,8 +286,8 @@ def test_what_a_training_makes_of_its_copy_is_put_back_and_shown(plan: Blueprint
     shutil.rmtree(inner.parent)
     inner.parent.symlink_to(outside)
     deeper = {"path": "src/net.py", "old": "depth = 3", "new": "depth = 4"}
-    patched_code.patch(plan, ID, [FASTER], **deeper)
-    code, done = patched_code.for_launch(plan, ID, [FASTER, deeper])
+    patched_code.patch(state(plan, FASTER), **deeper)
+    code, done = patched_code.for_launch(state(plan, FASTER, deeper))
     assert (here / "train.py").read_text() == corrected and inner.read_text() == "depth = 4\n"
     assert not inner.parent.is_symlink() and not list(outside.iterdir())
     assert weights.read_bytes() == b"learnt" and not (here / "__pycache__").exists()
