@@ -83,13 +83,9 @@ class Experiment(Recorded[ExperimentState]):
 
     def list_in(self, folder: Path) -> None:
         """Have `harness ls` and `resume --all` find the run where it was moved to."""
-        if any(run.dir == folder for run in index.runs()):
-            return
         state = self.state
-        try:
+        if not any(run.dir == folder for run in index.runs()):
             index.add(index.IndexedRun(state.experiment_id, state.name, str(folder), state.created_at))
-        except OSError as error:
-            _log.warning("%s will not be listed by `harness ls`: %s", folder, error)
 
     def attempt_files(self, number: int) -> AttemptFiles:
         known = (attempt.supervisor for attempt in self.state.attempts if attempt.number == number)
@@ -152,10 +148,8 @@ def create(
     """
     result_dir = _new_folder(blueprint)
     experiment_id = uuid.uuid4().hex[:12]
-    try:  # before the journal begins, so that no kill hides a run that has begun
-        index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
-    except OSError as error:
-        _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
+    # before the journal begins, so that no kill hides a run that has begun
+    index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
     options, is_alone = options or RunOptions(), index.sweep_of(result_dir) is None
     options = options.changed(words=is_alone, smoke=options.smoke and is_alone)
     return begin(blueprint, result_dir, options, clock, experiment_id, text)

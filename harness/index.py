@@ -8,6 +8,7 @@ that was moved or deleted simply is not listed any more.
 import difflib
 import fcntl
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ JOURNAL = "sweep.jsonl"
 MOST_NAMED = 5  # runs that a message about a sweep names
 MOST_LISTED = 20  # folders that a message lists, one a line
 _BREAK = "\n  "
+_log = logging.getLogger(__name__)
 
 
 class UnknownRunError(UserError):
@@ -80,8 +82,12 @@ def load_state(result_dir: Path) -> "ExperimentState":
 
 
 def add(run: IndexedRun) -> None:
-    with _locked() as path:
-        append_lines(path, json.dumps(asdict(run)) + "\n")
+    """Have `harness ls` and `resume --all` find a folder; where that cannot be written, it is only logged."""
+    try:
+        with _locked() as path:
+            append_lines(path, json.dumps(asdict(run)) + "\n")
+    except OSError as error:
+        _log.warning("%s will not be listed by `harness ls`: %s", run.dir, error)
 
 
 def remove(folder: Path) -> None:

@@ -75,7 +75,7 @@ def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
     from harness.index import whole_sweep
     from harness.results.compare import compare_folders
     from harness.sweep import reporting
-    from harness.sweep.folder import SweepFolder
+    from harness.sweep.plan import SweepFolder
     from harness.sweep.state import load_state
 
     sweep = whole_sweep(folders)

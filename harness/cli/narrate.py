@@ -94,7 +94,7 @@ def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls
     from harness.codec import decode
     from harness.options import RunOptions
     from harness.results.narrative.added import TRANSCRIPT, Added
-    from harness.sweep.folder import SweepFolder
+    from harness.sweep.plan import SweepFolder
     from harness.sweep.reporting import comparison, narrated
     from harness.sweep.state import load_state
 

@@ -19,7 +19,7 @@ from harness.config import as_text, same_value
 from harness.environment import known_secrets
 from harness.index import JOURNAL
 from harness.results.text import clean_tree, one_line
-from harness.sweep.forecast import Forecast
+from harness.sweep.design import Forecast
 from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import SweepStatus
 from harness.wording import short_duration, short_labels

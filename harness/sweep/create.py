@@ -4,7 +4,6 @@ Everything that can be refused is refused here, before the first run. A kill in 
 whose journal has not begun; the next sweep of that name takes it over and writes it anew.
 """
 
-import logging
 import shutil
 import tempfile
 import uuid
@@ -19,19 +18,15 @@ from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
 from harness.sweep import points, snapshot
-from harness.sweep.events import SweepCreated
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.reach import check_keys, warnings
+from harness.sweep.plan import SweepError, SweepFolder, SweepPlan
+from harness.sweep.points import check_keys, warnings
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import to_yaml
-from harness.sweep.state import Sweep, load_state
+from harness.sweep.state import Sweep, SweepCreated, load_state
 from monitors.clock import steady_time
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
-
-_log = logging.getLogger(__name__)
 
 
 def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
@@ -68,10 +63,7 @@ def make(
         points.write_runs(plan, snapshot.base_of(blueprint, folder, snapshot.take(blueprint, folder)), folder)
         write_json(folder.plan, plan.as_json(), mode=0o600)
         sweep_id = uuid.uuid4().hex[:12]
-        try:
-            index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))
-        except OSError as error:
-            _log.warning("%s will not be listed by `harness ls`: %s", sweep.dir, error)
+        index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))
         sweep.record(SweepCreated(sweep_id, plan))
         sweep.record(Owner.this_process(sweep.clock))
     except BaseException:

@@ -22,10 +22,9 @@ from harness.results.next_step import FOLDER, NextStep
 from harness.sweep import points
 from harness.sweep.create import rehearse
 from harness.sweep.design import make_plan
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError, SweepPlan, SweepRun
+from harness.sweep.plan import SweepError, SweepFolder, SweepPlan, SweepRun
+from harness.sweep.points import check_keys
 from harness.sweep.proposal import MOST_RUNS, refusal, seed_refusal
-from harness.sweep.reach import check_keys
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import checked, read_spec, to_yaml
 from harness.templating import render

@@ -32,12 +32,11 @@ from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
 from harness.providers.model import Model
-from harness.sweep.forecast import detectable
+from harness.sweep.design import detectable
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
-from harness.sweep.spec import Ablation, SweepSpec
+from harness.sweep.spec import Ablation, SweepSpec, bare, kind_of
 from harness.sweep.spec_text import checked
-from harness.sweep.values import bare, kind_of
 from harness.wording import did_you_mean
 
 if TYPE_CHECKING:

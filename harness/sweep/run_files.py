@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.config.training import steps_fixed_by
 from harness.results.raw import json_file, number_in
-from harness.sweep.folder import SweepFolder, newest_attempt
+from harness.sweep.plan import SweepFolder, newest_attempt
 from monitors.files import AttemptFiles
 from monitors.logs import lines_at_end, tail
 from monitors.metrics_file import json_object

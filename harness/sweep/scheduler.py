@@ -13,11 +13,10 @@ from typing import Any
 from harness.journal.events import Held, StopAsked
 from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
-from harness.sweep.ending import SUCCESSES, Reporter, finish
-from harness.sweep.events import CanaryPassed, Closing, RunLeftOut, RunStarted
 from harness.sweep.hosts import Host, Lease, NeverFitsError
+from harness.sweep.reporting import SUCCESSES, Reporter, finish
 from harness.sweep.run_supervisor import RunSupervisor
-from harness.sweep.state import RunState, Sweep, usual_s
+from harness.sweep.state import CanaryPassed, Closing, RunLeftOut, RunStarted, RunState, Sweep, usual_s
 from monitors.resources import disk_free
 
 ASK_AGAIN_S = 2.0

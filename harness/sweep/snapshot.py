@@ -28,8 +28,7 @@ from harness.environment import KeptEnvironment
 from harness.repair.code_copy import CACHES, CodeCopy, freeze, installed_from
 from harness.results import provenance
 from harness.results.manifest import sha256
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError
+from harness.sweep.plan import SweepError, SweepFolder
 from harness.sweep.points import Base, config_text, leaves
 from harness.wording import listed
 from monitors.launch import environment_of_caller

@@ -15,8 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from harness.config import reader
 from harness.sweep.plan import SweepError
-from harness.sweep.spec import Each, Expect, SweepSpec, Varied
-from harness.sweep.values import kind_of
+from harness.sweep.spec import Each, Expect, SweepSpec, Varied, kind_of
 from harness.wording import did_you_mean
 
 Place = tuple[str | int, ...]

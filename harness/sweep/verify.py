@@ -19,11 +19,9 @@ from harness.results.content import is_inside, read_text, regular_and_other, tre
 from harness.results.manifest import SKIPPED_FOLDERS, relative_name, sha256
 from harness.results.types import Discrepancy
 from harness.results.verify import FLAG, Checked, Kind, NotFinishedError, verify_folder, verify_run
-from harness.sweep.ending import sweep_flag
-from harness.sweep.events import SWEEP
-from harness.sweep.folder import SweepFolder
-from harness.sweep.reporting import build
-from harness.sweep.state import SweepState, fold
+from harness.sweep.plan import SweepFolder
+from harness.sweep.reporting import build, sweep_flag
+from harness.sweep.state import SWEEP, SweepState, fold
 
 _CODE = "snapshot/code"
 _NO_END = ("", "lost", "cannot_run", "cancelled")

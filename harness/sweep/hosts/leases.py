@@ -27,8 +27,8 @@ from harness.machine import memory
 from harness.machine.disk import in_words
 from harness.machine.gpus import Device
 from harness.machine.ports import is_free
-from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import HostError, Lease, Needs, NeverFitsError
+from harness.sweep.plan import newest_attempt
 from monitors.files import START_PATIENCE_S, AttemptFiles, SupervisorInfo, is_alive
 from monitors.launch import leftovers, state_home
 from monitors.processes import boot_id, read_process

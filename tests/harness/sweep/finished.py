@@ -7,11 +7,9 @@ import pytest
 
 from harness.atomic_write import write_json
 from harness.journal.events import Finish
-from harness.sweep.ending import seal, verdict
-from harness.sweep.events import CanaryPassed, Drifted, Narrated, RunEnded, RunStarted, SweepReported
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepPlan
-from harness.sweep.reporting import build
+from harness.sweep.plan import SweepFolder, SweepPlan
+from harness.sweep.reporting import build, seal, verdict
+from harness.sweep.state import CanaryPassed, Drifted, Narrated, RunEnded, RunStarted, SweepReported
 from tests.harness.results.finished import finished_run
 from tests.harness.results.journals import section
 from tests.harness.sweep.plans import begun, plan
