@@ -2,25 +2,30 @@
 
 A section opens at a heading or a bold line; where a document has none for it, at a line or list entry that
 starts with its name in brackets or before a colon; and where there is none of these either, at a line that is
-its name and a value (`bare_lines`). markdown-it says which lines are code, and reads what stands below each
+its name and a value (`bare_title`). markdown-it says which lines are code, and reads what stands below each
 name.
 """
 
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from harness.blueprint.bare_lines import bare_title
-from harness.blueprint.labels import Role, role_of, split_label
+from harness.blueprint import durations, names
+from harness.blueprint.commands import looks_like_command
+from harness.blueprint.labels import Role, is_nothing, role_of, split_label
 from harness.blueprint.names import Title, read_heading, read_title
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
 
+_NAME_FIRST = re.compile(r"\s*(?P<marker>[-*+]\s+|\d+[.)]\s+|\|\s*)?`?exp(?:_[A-Za-z0-9]+)+`?(?=[\s|]|$)")
+_PATH = re.compile(r"(?:`[^`]+`|\"[^\"]+\"|'[^']+'|(?P<word>\S*[/\\~$]\S*|\.{1,2}|\S*\.\w+))(?:\s+[(（#].*)?")
+_PATHS = (names.CODEBASE, names.VENV, names.YAML, names.RESULT)
+_COMMANDS = (names.COMMAND, names.PREPARE, names.EVALUATE, names.CLEANUP)
 _FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 _HEADING = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
@@ -203,6 +208,47 @@ def _opening(lines: list[str], number: int, begins: bool) -> _Opening | None:
         bare = bare_title(line, title, begins)
         return _Opening(number, _BARE, bare, number + 1) if bare else None
     return None if title.loose and not title.bracketed else _Opening(number, _NO_HEADING, title, number + 1)
+
+
+def bare_title(line: str, title: Title, begins: bool) -> Title | None:
+    """The title as if a colon stood behind its name, where the line is a section; else None. `begins`: the
+    line is the first of its paragraph, or follows the line of another section."""
+    found, section = _NAME_FIRST.match(line), title.name if title.known else title.suggestion
+    if not found or not section:
+        return None
+    value = title.remark
+    begins = begins or bool(found["marker"])
+    if value and not (_is_value(section, value) or (begins and _may_be_value(section, value))):
+        return None
+    return replace(title, remark=f": {value}" if value else "")
+
+
+def _is_value(section: str, value: str) -> bool:
+    """True if the text can be nothing but this section's value."""
+    if is_nothing(value):
+        return True
+    if section in _PATHS:
+        return bool(_PATH.fullmatch(value))
+    if section == names.MAX_TIME:
+        return durations.single(value) is not None
+    is_code = value.startswith("`") and value.find("`", 1) == len(value) - 1
+    return is_code or (section in _COMMANDS and _is_command(value) and bool(re.search(r"[./]", value)))
+
+
+def _may_be_value(section: str, value: str) -> bool:
+    """True if the text is this section's value where a paragraph begins with the name."""
+    if section == names.PURPOSE:
+        return True
+    if section in _COMMANDS:
+        return _is_command(value)
+    return not re.search(r"[^\s,]\s+[^\s,]", value) and value[-1:] not in ".!?"
+
+
+def _is_command(value: str) -> bool:
+    """True if a program, and not a word of a sentence, comes first."""
+    first, _, rest = value.partition(" ")
+    begins_well = "=" in first or rest.lstrip().startswith("-") or looks_like_command(first)
+    return begins_well and looks_like_command(value)
 
 
 def _title_items(remark: str, line: int) -> Iterator[Item]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import templating
 from harness.blueprint.reader import parse
-from harness.blueprint.trainer import ask_own_trainer
+from harness.blueprint.surroundings import ask_own_trainer
 from harness.blueprint.types import Blueprint
 from harness.config.edit import ConfigEditError, edit
 from harness.config.keys import short_names

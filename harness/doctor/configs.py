@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness import launching
-from harness.blueprint.trainer import ask_trainer
+from harness.blueprint.surroundings import ask_trainer
 from harness.command import Call
 from harness.config import reader, readings
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.settings import Settings
-from harness.doctor.similar_paths import similar
+from harness.doctor.settings import Settings, similar
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"

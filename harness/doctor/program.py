@@ -10,9 +10,8 @@ from harness.command import PythonProgram
 from harness.config import edit, flatten
 from harness.config.packages import package_of
 from harness.config.reader import UnreadableConfigError, text_of
-from harness.doctor.asking import Start
 from harness.doctor.findings import Finding, fine, problem, warning
-from harness.doctor.launch import PlannedLaunch
+from harness.doctor.launch import PlannedLaunch, Start
 from harness.doctor.settings import BUNDLED, FLASH_ATTENTION
 from harness.wording import did_you_mean
 

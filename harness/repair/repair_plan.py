@@ -14,7 +14,7 @@ from typing import Any
 
 from harness import actions, launching
 from harness.attempt import Diagnosis, Remedy
-from harness.doctor import model_files
+from harness.doctor.model import is_cached
 from harness.environment import of_training
 from harness.experiment import Experiment
 from harness.guard import progress
@@ -83,7 +83,7 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
         is_taken=is_taken,
         cpu_count=lambda: os.cpu_count() or 1,
         open_files=lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
-        is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
+        is_cached=lambda name, revision: is_cached(environment, name, revision),
         owned=lambda what: leftovers.owned(experiment, what),
         why_not_install=lambda: installing.why_not(state.blueprint.venv_exe, state.options.allow_install),
     )

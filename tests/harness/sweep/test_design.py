@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.power import TTestIndPower
 
 from harness.blueprint import Blueprint, read
-from harness.blueprint.trainer import ask_own_trainer
+from harness.blueprint.surroundings import ask_own_trainer
 from harness.codec import decode
 from harness.config import NOTHING
 from harness.config import edit as config_edit
