@@ -197,9 +197,8 @@ def _blueprint_text(
         values[key] = [line.strip() for line in values[key].split("\n") if line.strip()]
     text = templating.render(f"blueprints/{template}.md.j2", name=name, **values)
     understood = parse(text, target / "blueprint.md", cwd)
-    if not understood.can_run:
-        errors = (problem for problem in understood.problems if problem.severity == "error")
-        raise ScaffoldError("; ".join(f"{error.message} — {error.fix}" for error in errors))
+    if understood.errors:
+        raise ScaffoldError(understood.errors)
     _compare(values, understood, given)
     return text, understood.codebase_dir
 

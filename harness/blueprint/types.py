@@ -29,6 +29,11 @@ class Problem:
     """What to write or do instead."""
     severity: Severity = "error"
 
+    @property
+    def sentence(self) -> str:
+        """What is wrong and how to fix it, on one line."""
+        return f"{self.message} — {self.fix}"
+
 
 @dataclass(frozen=True)
 class MetricSpec:
@@ -96,7 +101,12 @@ class Blueprint:
     @property
     def can_run(self) -> bool:
         """True when no problem is an error."""
-        return not any(problem.severity == "error" for problem in self.problems)
+        return not self.errors
+
+    @property
+    def errors(self) -> str:
+        """Why it cannot run, in words; "" where it can."""
+        return "; ".join(each.sentence for each in self.problems if each.severity == "error")
 
     @property
     def patchable(self) -> str:

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 
 from harness.codec import encode
 from harness.config import NOTHING, Scalar, as_text, same_meaning
-from harness.config.reader import UnreadableConfigError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.results.leading import PASS_RATE, goal_of
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
-from harness.sweep.points import current
+from harness.sweep.points import current, reading
 from harness.sweep.spec import DEFAULT_SAMPLES, SweepSpec
 from harness.wording import short_labels
 
@@ -110,12 +109,8 @@ def is_ajet(blueprint: Blueprint) -> bool:
     """True if the bundled trainer's config tree is what the runs are made from."""
     if blueprint.yaml_path is None:
         return blueprint.launch_command is None
-    try:
+    with reading(blueprint.yaml_path):
         return TrainingConfig.read(blueprint.yaml_path).is_ajet
-    except UnreadableConfigError as error:
-        raise SweepError(f"{blueprint.yaml_path} is {error}") from error
-    except OSError as error:
-        raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
 
 
 def _key(name: str, spec: SweepSpec, now: Now) -> Key:

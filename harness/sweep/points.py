@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +20,14 @@ from typing import TYPE_CHECKING
 from harness import launching, templating
 from harness.atomic_write import write_atomically, write_json
 from harness.command import check_reaches, is_output, read, read_or_empty
+from harness.command.launch_command import bare
 from harness.config import NOTHING, as_text
 from harness.config import edit as config_edit
 from harness.config import keys as config_keys
 from harness.config.edit import ConfigEditError, Scalar
 from harness.config.reader import UnreadableConfigError, text_of
 from harness.sweep.plan import SweepError, SweepFolder, SweepPlan, SweepRun
-from harness.sweep.spec import bare, kind_of
+from harness.sweep.spec import kind_of
 from harness.wording import did_you_mean, exact_duration
 
 if TYPE_CHECKING:
@@ -87,12 +89,19 @@ def config_text(blueprint: Blueprint) -> str | None:
         from harness.blueprint.scaffold import render_config
 
         return render_config(blueprint.name, {})
-    try:
+    with reading(blueprint.yaml_path):
         return text_of(blueprint.yaml_path)
+
+
+@contextmanager
+def reading(config: Path) -> Iterator[None]:
+    """What cannot be read of this config is a SweepError."""
+    try:
+        yield
     except UnreadableConfigError as error:
-        raise SweepError(f"{blueprint.yaml_path} is {error}") from error
+        raise SweepError(f"{config} is {error}") from error
     except OSError as error:
-        raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
+        raise SweepError(f"the config {config} cannot be read: {error}") from error
 
 
 def leaves(text: str) -> dict[str, object]:
@@ -230,10 +239,8 @@ def _ask_trainer(plan: SweepPlan, made: Mapping[str, Blueprint], ask: AskTrainer
             return
         seen |= left.pop(name)
         answered = (ask or check_trainer)(replace(made[name], launch_command=None))
-        refused = [problem for problem in answered.problems if problem.severity == "error"]
-        if refused:
-            words = "; ".join(f"{problem.message} — {problem.fix}" for problem in refused)
-            raise SweepError(f"the trainer refuses the config of run {name}: {words}")
+        if answered.errors:
+            raise SweepError(f"the trainer refuses the config of run {name}: {answered.errors}")
 
 
 # --- keys that would be varied in vain, and what follows from varying the others ----------------------------

@@ -25,6 +25,7 @@ from harness.agent.excerpts import NotShownError
 from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.lookups import look
+from harness.command.launch_command import bare
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.earlier_runs import Estimate, known_metrics
@@ -35,7 +36,7 @@ from harness.providers.model import Model
 from harness.sweep.design import detectable
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
-from harness.sweep.spec import Ablation, SweepSpec, bare, kind_of
+from harness.sweep.spec import Ablation, SweepSpec, kind_of
 from harness.sweep.spec_text import checked
 from harness.wording import did_you_mean
 
@@ -199,13 +200,9 @@ class Proposing:
         given = self.given
         if silent := [name for name in _ASKED_FOR if name not in {*proposed.model_fields_set, *given}]:
             raise SweepError(f"sweep: {', '.join(silent)} must be said")
-        settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]
-        refused = [why for item in (*settings, *proposed.set.items()) if (why := refusal(*item))]
-        if proposed.seed_key is not None and "seed_key" not in given:
-            refused += filter(None, [seed_refusal(proposed.seed_key)])
-        if refused:
-            reasons = "; ".join(dict.fromkeys(refused[:_MOST_PROBLEMS]))
-            raise SweepError(f"{reasons} (a person can still vary it)")
+        vary = {key: varied.values for key, varied in proposed.vary.items()}
+        if refused := refusals(vary, proposed.set, "" if "seed_key" in given else proposed.seed_key):
+            raise SweepError(f"{'; '.join(refused[:_MOST_PROBLEMS])} (a person can still vary it)")
         own = proposed.model_dump(exclude_unset=True)
         both = {name: {**own.get(name, {}), **given.get(name, {})} for name in ("vary", "set")}
         spec = checked({**own, **given, **both, "blueprint": self.blueprint.path, "question": self.question})
@@ -223,6 +220,15 @@ class Proposing:
                     f"have none: {', '.join(map(as_text, unsaid))}"
                 )
         return spec
+
+
+def refusals(
+    vary: Mapping[str, Sequence[Scalar]], settings: Mapping[str, Scalar], seed_key: str | None
+) -> list[str]:
+    """Why a model may not decide these, each reason once."""
+    given = [*((key, value) for key, values in vary.items() for value in values), *settings.items()]
+    found = [refusal(*each) for each in given] + [seed_refusal(seed_key) if seed_key else None]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def refusal(key: str, value: Scalar) -> str | None:

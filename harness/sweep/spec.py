@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic_core.core_schema import ValidationInfo
 
 from harness.blueprint import durations
+from harness.command.launch_command import bare
 from harness.config import as_text, same_value
 from harness.config.edit import Scalar
 from harness.results.comparing.types import Goal
@@ -50,11 +51,6 @@ _SET_BY_HARNESS = (
 def kind_of(key: str) -> Kind:
     """Where the key stands: in the config, the command, or the environment."""
     return "arg" if key.startswith("arg:") else "env" if key.startswith("env:") else "config"
-
-
-def bare(key: str) -> str:
-    """A key without `arg:` or `env:`."""
-    return key if kind_of(key) == "config" else key.partition(":")[2]
 
 
 def checked_key(key: str) -> str:
