@@ -45,8 +45,7 @@ def reason_text(reason: str) -> str:
 
 
 def log_lost(count: float | None, why: str) -> str:
-    """What is not in a log, in words; "" for nothing. `why`: as the exit record says it, "" where it does
-    not."""
+    """What is not in a log, in words; "" for nothing. `why`: of the exit record, "" where it does not say."""
     because = _LOST.get(why, f" ({why})" if why else "")
     return f"{int(count)} bytes of its log were lost{because}" if count else ""
 

@@ -186,8 +186,7 @@ def begin(
 
 
 def _new_folder(blueprint: Blueprint) -> Path:
-    """Make the folder of this run: the blueprint's result folder, or the next free `-2`, `-3` … beside
-    finished ones."""
+    """Make this run's folder: the blueprint's result folder, or the next free `-2` beside finished ones."""
     first = blueprint.result_dir
     _check_nothing_trains(first, first / blueprint.name)
     if first.is_dir() and not (first / "journal.jsonl").exists() and any(first.iterdir()):
@@ -231,8 +230,7 @@ def _beside(folder: Path, word: str) -> Iterator[Path]:
 
 
 def _claim(folder: Path) -> bool:
-    """True if the folder is now ours: freshly made, or left empty by a run that died before its first
-    entry."""
+    """True if the folder is now ours: freshly made, or left empty by a run that died at once."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir()

@@ -130,8 +130,7 @@ def everything(kind: Kind | None = None) -> list[IndexedRun]:
 
 
 def top_level() -> dict[Path, Kind]:
-    """The folders that are no part of a sweep, oldest first; a sweep whose line was lost is found through its
-    runs."""
+    """The folders that are no part of a sweep, oldest first; a sweep is also found through its runs."""
     sweeps: dict[Path, bool] = {}
     found: dict[Path, Kind] = {}
     for entry in everything():
@@ -221,8 +220,7 @@ def _by_word(word: str, path: Path, known: list[IndexedRun]) -> Path:
 
 
 def _answering(word: str, known: list[IndexedRun]) -> Path | None:
-    """The folder of this name, else the one with this name or id in the index. Raises UnknownRunError where
-    several have it."""
+    """The folder of this name, else with this name or id in the index. Raises UnknownRunError for several."""
     by_folder = [entry for entry in known if entry.dir.name == word]
     by_name = [entry for entry in known if entry.name == word]
     by_id = [entry for entry in known if len(word) >= 4 and entry.experiment_id.startswith(word)]

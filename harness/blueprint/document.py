@@ -84,8 +84,7 @@ class Section:
 
 @dataclass(frozen=True)
 class _Opening:
-    """A line, counted from 0, that opens a section or, without a title, ends one. `below`: where its text
-    begins."""
+    """A line, from 0, that opens a section or, without a title, ends one. `below`: where its text begins."""
 
     line: int
     level: int
@@ -94,8 +93,7 @@ class _Opening:
 
     @property
     def strength(self) -> int:
-        """Smaller is stronger; what a strong line names, no weaker one opens. Headings and bold lines are
-        the strongest."""
+        """What one names, no weaker (larger) one opens. Headings and bold lines are the strongest."""
         is_strong = self.level < _NO_HEADING or bool(self.title and self.title.bold)
         return 0 if is_strong else self.level
 
@@ -134,7 +132,8 @@ def _unwrapped(lines: list[str]) -> list[str]:
     """As many lines, taken out of what a blueprint was pasted in: a code fence around the first section,
     the sections' indentation, the quotation marks of a reply."""
     lines = [re.sub(r"^[ \t]+", lambda found: found[0].expandtabs(4), line) for line in lines]
-    titles = [number for number, line in enumerate(lines) if _names_section(line)]
+    read = enumerate(map(read_title, lines))
+    titles = [number for number, title in read if title and title.known and title.name.startswith("exp_")]
     if not titles:
         return lines
     if lines[titles[0]].lstrip().startswith(">"):
@@ -147,11 +146,6 @@ def _unwrapped(lines: list[str]) -> list[str]:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
-
-
-def _names_section(line: str) -> bool:
-    title = read_title(line)
-    return bool(title and title.known and title.name.startswith("exp_"))
 
 
 def _outer_fence(lines: list[str], first_title: int) -> list[int]:
@@ -252,8 +246,7 @@ def _is_command(value: str) -> bool:
 
 
 def _title_items(remark: str, line: int) -> Iterator[Item]:
-    """The value in a heading: behind its colon, or the only thing there; parentheses are remarks unless
-    alone."""
+    """The value in a heading: behind its colon, or alone there; parentheses are remarks unless alone."""
     if not remark:
         return
     outside = re.sub(r"\([^()]*\)|（[^（）]*）", lambda found: " " * len(found.group()), remark)
@@ -326,8 +319,7 @@ def _items(text: str, first: int) -> Iterator[Item]:
 
 
 def _inherited(parent: Item | None, is_code: bool) -> Role | None:
-    """What an unlabelled block under an entry is: the entry's value if the entry has none itself, else a
-    sentence."""
+    """What an unlabelled block under an entry is: its value if it has none itself, else a sentence."""
     if parent is None:
         return None
     if parent.role in (Role.REMARK, Role.DEFAULT, Role.DESCRIPTION):

@@ -73,8 +73,7 @@ def _collect(item: Item, whole: list[Candidate], first: list[Candidate]) -> list
 
 
 def _is_about_first(before: str, after: str, so_far: bool) -> bool:
-    """True if a length belongs to the first step: the last word on it before the length decides, else the
-    one behind it."""
+    """True if a length is for the first step: by the last word on it before, else the one behind."""
     *earlier, near = _CLAUSE.split(before)
     for text in (near, after, *reversed(earlier)):
         mention, whole = (

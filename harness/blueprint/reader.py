@@ -201,8 +201,7 @@ class _Reader:
         return chosen
 
     def _nothing_found(self, section: Section, what: str, form: str) -> None:
-        """A section that talks but names no value is an error, unless it only describes or says `Default:
-        …`."""
+        """A section that talks but names no value is an error, unless it describes or says `Default:`."""
         talk = [
             item
             for item in section.items
@@ -301,8 +300,7 @@ class _Reader:
 
 
 def _purpose_text(section: Section) -> str:
-    """The words of the section, without the labels `description:` and `content 1:`; hints stay marked as
-    such."""
+    """The words of the section without the labels `description:` and `content 1:`; hints keep theirs."""
     body = []
     for item in section.items:
         if item.title:

@@ -146,8 +146,7 @@ def has_config(template: str) -> bool:
 
 
 def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
-    """Split the answers into the blueprint's and the config's; an unknown name is refused with a
-    ScaffoldError."""
+    """Split the answers into the blueprint's and the config's. Raises ScaffoldError for an unknown name."""
     sections: dict[str, str] = {}
     config: dict[str, Scalar] = {}
     for key, value in answers.items():

@@ -113,8 +113,7 @@ def _dump(data: Any) -> str:
 
 
 def _as_json(text: str) -> dict[str, Any] | None:
-    """The text read as JSON, each number as a word that keeps how it is written; None where it is YAML
-    only."""
+    """The text read as JSON, each number as a word as it is written; None where it is YAML only."""
 
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not JSON")

@@ -55,8 +55,7 @@ def text_of(path: Path) -> str:
 
 @contextmanager
 def reading(text: str) -> Iterator[None]:
-    """Whatever a parser of this module, or of JSON or TOML, raises over the text inside is an
-    UnreadableConfigError."""
+    """Whatever a parser of YAML, JSON or TOML raises over the text inside is an UnreadableConfigError."""
     try:
         _check_size(len(text))
         yield

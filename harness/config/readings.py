@@ -55,8 +55,7 @@ def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
 
 @lru_cache(maxsize=16)
 def readings(text: str) -> tuple[dict[Path, Value], ...]:
-    """`values` in each version of YAML, ours first; for reading only, they are kept. Raises
-    UnreadableConfigError."""
+    """`values` in each version of YAML, ours first, kept: only to be read. Raises UnreadableConfigError."""
     return tuple(values(text, version) for version in VERSIONS)
 
 

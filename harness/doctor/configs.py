@@ -96,8 +96,7 @@ def numbers_as_text(
 
 
 def numbers_are_numbers(launch: PlannedLaunch) -> Iterator[Finding]:
-    """Numbers such as `1e-2` are text to PyYAML; OmegaConf, which Hydra uses, and the bundled trainer take
-    them for numbers."""
+    """Numbers such as `1e-2` are text to PyYAML; not to OmegaConf (Hydra) and the bundled trainer."""
     if launch.is_bundled or launch.settings.is_of_verl or launch.look.parser == "hydra":
         return
     for file, key, there, number in numbers_as_text(launch.calls, launch.config_path, launch.config_text):

@@ -101,8 +101,7 @@ def weights_bytes(launch: PlannedLaunch) -> int:
 
 
 def _indexes(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """(file name, the weight files that it lists) of every index. Raises ValueError and others for a damaged
-    one."""
+    """(name, the weight files that it lists) of every index. Raises ValueError and others."""
     for index in (*folder.glob("*.safetensors.index.json"), *folder.glob("*.bin.index.json")):
         yield index.name, sorted(set(read_json(index)["weight_map"].values()))
 

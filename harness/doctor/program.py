@@ -55,8 +55,7 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def modules(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The program's files are valid Python, and every module that they import at the top, or that a setting
-    asks for, is there."""
+    """The program's files are valid Python; every module that they, or a setting, ask for is there."""
     seen = launch.look
     for file, line, why in seen.broken:
         text = f"{launch.shown(Path(file))} is no valid Python: line {line}: {why}"
@@ -174,8 +173,7 @@ def _raised(launch: PlannedLaunch, name: str, start: Start) -> Finding:
 
 
 def _left_open(printed: str) -> list[str]:
-    """Keys that are `???` in the config that a Hydra program has composed, without parts that are switched
-    off."""
+    """Keys that are `???` in the config that a Hydra program composed, but for parts switched off."""
     try:
         values = flatten(edit.load(printed))
     except UnreadableConfigError:

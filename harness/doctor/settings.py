@@ -127,8 +127,7 @@ def similar(text: str, base: Path) -> str:
 
 
 def _respelt(folder: Path, parts: tuple[str, ...]) -> Iterator[Path]:
-    """Files below the folder whose path has the same parts, each as it is or, where there is none of that
-    name, nearly so."""
+    """Files below the folder whose path has the same parts, or nearly so where there is none of that name."""
     if not parts:
         if folder.is_file():
             yield folder

@@ -75,8 +75,7 @@ def make(
 
 
 def _claim(first: Path, clock: Clock) -> Sweep:
-    """Own the sweep's folder: a new one, one whose making was cut off, or the next free `-2`, `-3` … beside
-    finished ones."""
+    """Own the sweep's folder: new, left by a making that was cut off, or the next free `-2`, `-3` …"""
     candidate, number = first, 1
     while candidate.exists() and (is_sweep(candidate) or not _is_left_over(candidate)):
         if is_sweep(candidate) and load_state(candidate).finished_at is None:

@@ -208,8 +208,7 @@ class Defaults:
     gpus_here: Callable[[], int]
 
     def seeds(self) -> tuple[str, list[int | None]]:
-        """Where the seed stands and what it is in every round; ("", [None]) where no place for it is
-        known."""
+        """Where the seed stands and what it is in every round; ("", [None]) where no place is known."""
         spec = self.spec
         key = spec.seed_key or (SEED if self.is_ajet else "")
         if key and (key in spec.vary or key in spec.set):
@@ -272,8 +271,7 @@ class Defaults:
         return {f"{TRAINER_COMMON}.{name}": value for name, value in found.items()}
 
     def _gpus_of_config(self) -> int | None:
-        """The most that the bundled trainer's config asks for at any point; None where that is this one
-        machine's CPU, or not said."""
+        """The most that the bundled trainer's config asks for at any point; None for the CPU, or unsaid."""
         if not {"verl", "trinity"}.intersection(map(str, self._everywhere("ajet.backbone"))):
             return None
         if set(map(str, self._of("device"))) == {"cpu"}:

@@ -111,8 +111,7 @@ def _affordable(contrasts: list[Contrast]) -> tuple[list[Contrast], int]:
 
 
 def _seeds_for(contrast: Contrast) -> int | None:
-    """Seeds per point with which two points that differ and scatter as these do are told apart in four of
-    five cases."""
+    """Seeds per point that tell two points like these (difference, scatter) apart in four of five cases."""
     from harness.results.stats import seeds_needed
 
     if not contrast.difference or not contrast.effect:

@@ -209,8 +209,7 @@ def for_readers(made: Blueprint) -> str:
 
 
 def write_runs(plan: SweepPlan, base: Base, folder: SweepFolder, ask: AskTrainer | None = None) -> None:
-    """Write what every run, and the canary, is started from. Raises SweepError for a plan that cannot be
-    carried out."""
+    """Write what every run, and the canary, is started from. Raises SweepError."""
     made: dict[str, Blueprint] = {}
     for run in plan.all_runs:
         made[run.name], config = run_of(plan, run, base, folder)

@@ -250,8 +250,7 @@ def refusal(key: str, value: Scalar) -> str | None:
 
 
 def seed_refusal(key: str) -> str | None:
-    """Why a model may not say that the seeds go to this key, or None: a key that is named otherwise would be
-    varied unseen."""
+    """Why a model may not call this key the seed, or None: named otherwise, it would be varied unseen."""
     last = keys.last_name((bare(key).lstrip("-+"),))
     is_seed = any(word.endswith("seed") for word in last.split("_"))
     if not is_seed or (kind_of(key) == "env" and variables.refuse(bare(key), "0")):

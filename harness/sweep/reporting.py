@@ -189,8 +189,7 @@ def study(folder: Path, state: SweepState) -> Study:
 def build(
     folder: SweepFolder, state: SweepState, compared: Comparison | None = None, into: Path | None = None
 ) -> SweepReport:
-    """Write the sweep's documents. `into`: as `results.report.build_report`. Raises OSError when the folder
-    cannot be written."""
+    """Write the sweep's documents; `into`: as `results.report.build_report`. Raises OSError."""
     from harness.results.sweeps.report import build_sweep_report
     from harness.results.sweeps.tables import SweepAbout
 

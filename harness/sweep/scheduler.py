@@ -183,8 +183,8 @@ class Scheduler:
         left = self._left_s() if state.of("queued") else None
         ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if state.held else [])]
         ends += [max(0.0, left)] if left is not None else []
-        if stopping:
-            await self._stop_what_runs()
+        for run in state.of("running") if stopping else ():
+            await asyncio.to_thread(self._host.stop, str(self.sweep.folder.job(run.name, run.job)))
         try:
             waited_for = {*self._followed.values(), *others}
             await asyncio.wait(waited_for, timeout=min(ends, default=None), return_when=FIRST_COMPLETED)
@@ -196,12 +196,8 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
         self._woken.clear()
-        for run in [run for run, task in self._followed.items() if task.done()]:
-            self._followed.pop(run).result()
-
-    async def _stop_what_runs(self) -> None:
-        for run in self.sweep.state.of("running"):
-            await asyncio.to_thread(self._host.stop, str(self.sweep.folder.job(run.name, run.job)))
+        for name in [name for name, task in self._followed.items() if task.done()]:
+            self._followed.pop(name).result()
 
     async def _let_go(self) -> None:
         for task in self._followed.values():

@@ -91,8 +91,7 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
 
 
 def load(folder: SweepFolder) -> Snapshot:
-    """The snapshot of a sweep, wherever its folder lies now. Raises SweepError where there is none, or only
-    half of one."""
+    """The snapshot of a sweep, wherever its folder lies now. Raises SweepError for none, or half of one."""
     try:
         data = json.loads(_record(folder).read_text(encoding="utf-8"))
         data["copy"]["root"] = str(folder.snapshot / "code")
@@ -184,8 +183,7 @@ def _moved(copy: CodeCopy, path: str) -> str | None:
 
 
 def _expanded(command: str, variables: Mapping[str, str]) -> str:
-    """The command with its variables replaced by the values that it gives them itself, or that were frozen;
-    the others are left."""
+    """The command with the variables put in that it sets itself, or that were frozen; others are left."""
     own = read_or_empty(command).values
     known = {**variables, **{key[4:]: value for key, value in own.items() if key.startswith("env:")}}
     for _ in range(_MOST_ROUNDS):

@@ -238,8 +238,7 @@ def _bytes(text: str) -> int:
 
 
 class Ablation(Section):
-    """What is varied, how often it is run, and what is expected: the part of a sweep that a model may
-    propose."""
+    """What is varied, how often it is run, what is expected: what a model may propose of a sweep."""
 
     vary: Annotated[dict[KeyName, Varied], BeforeValidator(_levels)]
     """Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A key is a config

@@ -87,8 +87,7 @@ def to_yaml(spec: SweepSpec) -> str:
 
 
 def as_yaml(values: Mapping[str, Any], about: str = "", hints: Mapping[str, Sequence[str]] = {}) -> str:
-    """Fields by name as an explained `sweep.yaml`. `about`: the first lines, as a comment; `hints`: comments
-    below a field."""
+    """Fields as an explained `sweep.yaml`; `about`: its first comment, `hints`: comments below a field."""
     from harness.templating import render
 
     known = SweepSpec.model_fields

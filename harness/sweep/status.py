@@ -44,8 +44,7 @@ WORDS: Mapping[Stage, str] = {
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run. `took_s`: seconds since its start, or that it took, without those for which a person was
-    asked."""
+    """One run. `took_s`: seconds that it runs, or ran, without those for which a person was asked."""
 
     run: RunState
     stage: Stage
@@ -198,8 +197,7 @@ class SweepStatus:
 
     @cached_property
     def left_s(self) -> float | None:
-        """Until the last run ends, as if all took as long as those that have ended, or as those that run at
-        their own speed."""
+        """Until the last run ends, if all take as long as those that ended, else as those that run."""
         running = [run for run in self.compared if run.stage == "running"]
         took = [run.took_s for run in self.compared if run.stage == "done" and run.took_s is not None]
         queued = self.counts["queued"]
