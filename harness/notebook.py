@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from harness.results.types import Fact, Record
 
 
-class UnknownMetricError(UserError):
-    """No row of the run holds the metric."""
-
-
 def open_run(run: str | Path) -> OpenedRun:
     """A run by its result folder, name or id, finished or not.
 
@@ -187,14 +183,14 @@ class OpenedRun:
         """Draw these metrics (default: the leading one), a panel each; the figure. With `ax` they are drawn
         there, labelled with the run, so that several runs lie over each other. `style` goes to `Axes.plot`.
 
-        Raises UnknownMetricError, with the closest names.
+        Raises UserError, with the closest names.
         """
         from matplotlib import pyplot
 
         chosen = names or ((self.leading.name,) if self.leading else ())
         curves = [self._curve(name) for name in chosen]
         if not curves:
-            raise UnknownMetricError(f"{self.name}: no metric leads; name the one to plot")
+            raise UserError(f"{self.name}: no metric leads; name the one to plot")
         panels = [ax] * len(curves)
         if ax is None:
             shape: dict[str, Any] = {"figsize": (7.0, 2.6 * len(curves)), "layout": "constrained"}
@@ -218,7 +214,7 @@ class OpenedRun:
         if not points:
             known = metric_names(self._record)
             hint = did_you_mean(name, known, "; did you mean {}?") or f"; it has {', '.join(known) or 'none'}"
-            raise UnknownMetricError(f"{self.name} has no metric called {name!r}{hint}")
+            raise UserError(f"{self.name} has no metric called {name!r}{hint}")
         return list(points.positions), list(points.values)
 
 

@@ -23,8 +23,9 @@ from pydantic import TypeAdapter
 from harness import environment, launching
 from harness.blueprint.types import Blueprint
 from harness.command import Call, PythonProgram, calls, python_programs, values_of
-from harness.config import edit, flatten
+from harness.config import flatten
 from harness.config.reader import UnreadableConfigError, text_of
+from harness.config.training import TrainingConfig
 from harness.doctor.settings import Settings, modules_of, spellings
 from harness.installation import own_text
 from harness.machine.gpus import GpuError, GpuState, read_gpus
@@ -34,6 +35,11 @@ from monitors.files import AttemptFiles
 LIMIT_S = 20.0
 _MARK = "harness-doctor:"
 _PROBE = Path(__file__).with_name("probe.py")
+_UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
+"""Its folder is known when it is launched; words of the command that name it stay unknown till then."""
+_HYDRA_MODULES = ("verl.trainer.main_ppo", "recipe.dapo.main_dapo")
+_CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -111,12 +117,7 @@ def ask(python: Path, asked: Question, environment: Mapping[str, str], cwd: Path
     return TypeAdapter(Look).validate_python(found)
 
 
-T = TypeVar("T")
-
-_UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
-"""Its folder is known when it is launched; words of the command that name it stay unknown till then."""
-_HYDRA_MODULES = ("verl.trainer.main_ppo", "recipe.dapo.main_dapo")
-_CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
+# --- the launch ---------------------------------------------------------------------------------------------
 
 
 class Once(cached_property[T]):
@@ -282,9 +283,7 @@ def planned(
     if draft is None and blueprint.yaml_path is not None:
         with suppress(OSError, UnreadableConfigError):
             text = text_of(blueprint.yaml_path)
-    config: Mapping[str, Any] = {}
-    with suppress(UnreadableConfigError):
-        config = edit.load(text or "")
+    config = TrainingConfig.of_text(text or "").data
     started = calls(blueprint.launch_command or "", blueprint.codebase_dir, given)
     known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in started)
     settings = Settings(flatten(config) | values_of("\n".join(map(shlex.join, known))))
