@@ -4,8 +4,6 @@ These are values, made by the rooms that find them out (`monitors` and `agent` t
 `repair` the remedies) and kept in the journal.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

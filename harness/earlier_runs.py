@@ -12,17 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import index, journal
+from harness.blueprint import Blueprint
 from harness.config.training import TrainingConfig
 from harness.journal.events import SmokeRan
-from harness.state import Outcome
+from harness.state import ExperimentState, Outcome
 from harness.wording import count_text, short_duration
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
-    from harness.state import ExperimentState
 
 MOST_READ = 60
 """The newest runs that are looked at."""

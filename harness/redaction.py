@@ -6,8 +6,6 @@ Three nets: the shapes that keys of well-known services have; values that stand 
 (`eos_token`, `max_tokens`), are kept. Every pattern takes time in proportion to the text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ In: plain values. Out: short texts for tables, reports, logs and prompts. Nothin
 room may use it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ In: a file or its text. Out: its text, or a parser that counts while it reads, b
 cannot be read, or is more than any config, is an UnreadableConfigError that names the line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -10,10 +10,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import index
 from harness.atomic_write import copy_private, write_atomically, write_json
+from harness.blueprint import Blueprint
 from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
@@ -25,11 +26,8 @@ from harness.sweep.spec_text import to_yaml
 from harness.sweep.state import Sweep, SweepCreated, load_state
 from monitors.clock import steady_time
 
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
-
-def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
+def rehearse(plan: SweepPlan, blueprint: Blueprint) -> tuple[str, ...]:
     """Write what every run is started from into a folder that is thrown away; returns what is worth
     considering. Raises SweepError for what `make` would refuse."""
     base = points.Base(blueprint, points.config_text(blueprint), blueprint.codebase_dir)
@@ -43,7 +41,7 @@ def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
 def make(
     spec: SweepSpec,
     plan: SweepPlan,
-    blueprint: "Blueprint",
+    blueprint: Blueprint,
     proposal: Mapping[str, Any] | None = None,
     clock: Clock = steady_time,
 ) -> Sweep:

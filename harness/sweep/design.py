@@ -5,8 +5,6 @@ In: a `SweepSpec` and the `Blueprint`. Out: `SweepPlan`. Nothing is written, and
 but with the spec's own seed: the same spec gives the same plan.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -14,11 +12,12 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from harness.blueprint import Blueprint
 from harness.codec import encode
 from harness.config import NOTHING, Scalar, as_text, same_meaning
 from harness.config.training import TRAINER_COMMON, TrainingConfig
+from harness.earlier_runs import Estimate
 from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.results.leading import PASS_RATE, goal_of
@@ -27,11 +26,6 @@ from harness.sweep.plan import SweepError, SweepPlan, SweepRun
 from harness.sweep.points import current, reading
 from harness.sweep.spec import DEFAULT_SAMPLES, SweepSpec
 from harness.wording import short_labels
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
-    from harness.earlier_runs import Estimate
-    from harness.sweep.plan import SweepPlan
 
 Now = Callable[[str], object]
 """The value that the blueprint has for a key, NOTHING where it names none."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.atomic_write import write_atomically
+from harness.blueprint import Blueprint
 from harness.environment import known_secrets
 from harness.redaction import Secrets, redact
 from harness.results.comparing.types import Comparison, Contrast, Point
@@ -33,7 +34,6 @@ from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
     from harness.actions import ProposeNext
-    from harness.blueprint import Blueprint
     from harness.experiment import Experiment
 
 

@@ -5,8 +5,6 @@ folder.
 process of the harness that carries a run; a run whose harness dies gets another job.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ or not at all, and all can be written again. Refused are keys that would be vari
 them, or something else holds against them.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -15,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness import launching, templating
 from harness.atomic_write import write_atomically, write_json
+from harness.blueprint import Blueprint
 from harness.command import check_reaches, is_output, read, read_or_empty
 from harness.command.launch_command import bare
 from harness.config import NOTHING, as_text
@@ -29,9 +27,6 @@ from harness.config.reader import UnreadableConfigError, text_of
 from harness.sweep.plan import SweepError, SweepFolder, SweepPlan, SweepRun
 from harness.sweep.spec import kind_of
 from harness.wording import did_you_mean, exact_duration
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
 MOST_ASKED = 4
 """Configs that the trainer is shown before the start: about a second each."""
@@ -51,7 +46,7 @@ _CONSEQUENCES = {
 }
 """What a reviewer would say about a varied key, by what the key is about."""
 
-AskTrainer = Callable[["Blueprint"], "Blueprint"]
+AskTrainer = Callable[[Blueprint], Blueprint]
 """The blueprint with the trainer's objections to its config added, as `harness.blueprint.check_trainer`."""
 
 

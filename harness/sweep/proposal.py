@@ -7,14 +7,12 @@ masked, what earlier runs measured, the limits, and how small a difference so ma
 is data to it. Nothing is written, and nothing runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -25,6 +23,7 @@ from harness.agent.excerpts import NotShownError
 from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.lookups import look
+from harness.blueprint import Blueprint
 from harness.command.launch_command import bare
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
@@ -39,9 +38,6 @@ from harness.sweep.points import config_text
 from harness.sweep.spec import Ablation, SweepSpec, kind_of
 from harness.sweep.spec_text import checked
 from harness.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
 MOST_RUNS = 60
 LONGEST_BLUEPRINT = 12_000

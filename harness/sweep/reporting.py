@@ -28,7 +28,7 @@ from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed
 from harness.providers.model import Model
 from harness.redaction import Secrets
 from harness.results.comparing import provenances
-from harness.results.comparing.types import PlannedRun, Study
+from harness.results.comparing.types import Asked, Comparison, PlannedRun, Study
 from harness.results.narrative import sections
 from harness.results.narrative.listing import listing
 from harness.state import Outcome, Verdict
@@ -42,7 +42,6 @@ from harness.wording import listed
 if TYPE_CHECKING:
     from harness.providers.choice import LlmConfig
     from harness.providers.cost import Limits
-    from harness.results.comparing.types import Asked, Comparison
     from harness.results.sweeps.report import SweepReport
 
 Reporter = Callable[[Sweep], Awaitable[SweepReported]]

@@ -5,8 +5,6 @@ milliseconds however long the run, so that hundreds of runs can be looked at; th
 the raw files.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

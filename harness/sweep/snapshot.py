@@ -6,8 +6,6 @@ is read, and compared with what is there then; the copy itself is not write-prot
 write beside their code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -17,9 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.atomic_write import write_json
+from harness.blueprint import Blueprint
 from harness.codec import decode, encode
 from harness.command import paths_replaced, read_or_empty
 from harness.config import changed as config_changed
@@ -32,9 +31,6 @@ from harness.sweep.plan import SweepError, SweepFolder
 from harness.sweep.points import Base, config_text, leaves
 from harness.wording import listed
 from monitors.launch import environment_of_caller
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
 MOST_NAMED = 5
 _MOST_WATCHED = 20_000  # source files of one folder that is not copied

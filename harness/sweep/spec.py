@@ -7,8 +7,6 @@ In: plain data. Out: `SweepSpec`, checked as far as it can be without the bluepr
 Problems are pydantic's, at their place; `spec_text` reads and writes the texts and makes sentences of them.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Both are read as YAML 1.2 types them, but values of `arg:` and `env:` keys keep 
 written. Every problem is a `SweepError` that says where, and what to write instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ sweep at a time: whoever holds the lock on the journal. What is decided goes thr
 durable before it returns.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -132,17 +130,12 @@ class SweepReported(Event, kind="reported", bars="running"):
     error: str = ""
 
 
-_SHARED = (Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Finish)
-_OWN = (
-    *(CanaryPassed, RunStarted, RunAsks, RunGoesOn, RunEnded),
-    *(MetricNamed, RunMeasured, RunLeftOut, Closing, Drifted),
-    Narrated,
+_KINDS: tuple[type[Event], ...] = (
+    *(SweepCreated, Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Finish),
+    *(CanaryPassed, RunStarted, RunAsks, RunGoesOn, RunEnded, MetricNamed, RunMeasured),
+    *(RunLeftOut, Closing, Drifted, Narrated, SweepReported),
 )
-SWEEP = Order(
-    SweepCreated,
-    (SweepCreated, *_SHARED, *_OWN, SweepReported),
-    {Finish: Step(bars="running", sets="finished")},
-)
+SWEEP = Order(SweepCreated, _KINDS, {Finish: Step(bars="running", sets="finished")})
 
 
 Status = Literal["queued", "running", "ended", "not_run"]

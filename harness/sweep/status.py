@@ -5,8 +5,6 @@ In: a `SweepState`, the time, and where the running runs are. Out: `SweepStatus`
 `harness show` and `harness ls --tree` draw. Nothing here is a finding: those need the comparison at the end.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping

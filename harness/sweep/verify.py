@@ -4,8 +4,6 @@ turn as a run of its own, and the frozen code that all of them shared.
 In: a sweep's folder, which may have been moved or copied. Out: what was checked, and what differs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

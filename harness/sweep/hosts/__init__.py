@@ -5,8 +5,6 @@ Another kind of machine (over SSH, a Ray or Slurm cluster) is another implementa
 changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -5,8 +5,6 @@ What counts: cores and memory are shared among leases only (a training without a
 another user's); GPUs and ports are never given out while anybody uses them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
