@@ -16,6 +16,8 @@ from typing import Any
 
 from harness import index, journal
 from harness.blueprint import Blueprint
+from harness.command import calls, python_programs, values_of
+from harness.config import flatten, keys
 from harness.config.training import TrainingConfig
 from harness.journal.events import SmokeRan
 from harness.state import ExperimentState, Outcome
@@ -158,9 +160,6 @@ def _read(runs: list[index.IndexedRun]) -> Iterator[EarlierRun]:
 
 
 def _program(plan: Blueprint, config: Mapping[str, Any]) -> _Program:
-    from harness.command import calls, python_programs, values_of
-    from harness.config import flatten, keys
-
     values = dict(flatten(config))
     values |= values_of(plan.launch_command or "")
     started = list(python_programs(calls(plan.launch_command or "", plan.codebase_dir, {})))

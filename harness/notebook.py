@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Any
 from harness import index, journal
 from harness.environment import known_secrets
 from harness.errors import UserError
+from harness.results.collect import collect
+from harness.results.facts import build_facts, evaluation_id
 from harness.results.leading import Leading
+from harness.results.result import leading_of, metric_names, points_of
+from harness.results.text import clean
+from harness.results.types import Fact, Record
 from harness.state import ExperimentState
 from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-
-    from harness.results.types import Fact, Record
 
 
 def open_run(run: str | Path) -> OpenedRun:
@@ -48,14 +51,10 @@ def runs(below: str | Path | None = None) -> DataFrame:
     return table.sort_values("created", ignore_index=True)
 
 
-_COLUMNS = (
-    *("name", "id", "state", "purpose", "created", "finished", "attempts"),
-    *("metric", "goal", "value", "best", "dir"),
-)
-_FACTS = (
-    *("id", "label", "value", "value_low", "value_high", "unit", "recipe"),
-    *("note", "sources", "withheld"),
-)
+_RESULT = ("metric", "goal", "value", "best")
+_COLUMNS = ("name", "id", "state", "purpose", "created", "finished", "attempts", *_RESULT, "dir")
+_VALUE = ("value", "value_low", "value_high")
+_FACTS = ("id", "label", *_VALUE, "unit", "recipe", "note", "sources", "withheld")
 _ENDS = ("ended_at", "reason", "status", "rows", "last_step", "metrics_from")
 
 
@@ -80,8 +79,6 @@ class OpenedRun:
 
     def _clean(self, text: str) -> str:
         """Text of the run without secrets."""
-        from harness.results.text import clean
-
         return clean(text, known_secrets(self.dir))
 
     @property
@@ -99,21 +96,15 @@ class OpenedRun:
 
     @cached_property
     def _record(self) -> Record:
-        from harness.results.collect import collect
-
         return collect(self.dir)
 
     @cached_property
     def _facts(self) -> Mapping[str, Fact]:
-        from harness.results.facts import build_facts
-
         return build_facts(self._record, self.state.blueprint)
 
     @cached_property
     def leading(self) -> Leading | None:
         """The metric that leads: its name, and which direction of it is better."""
-        from harness.results.result import leading_of
-
         return leading_of(self._record, self.state.blueprint)
 
     @cached_property
@@ -139,8 +130,6 @@ class OpenedRun:
     @cached_property
     def validations(self) -> DataFrame:
         import pandas as pd
-
-        from harness.results.facts import evaluation_id
 
         rows = []
         for one in self._record.evaluations:
@@ -208,8 +197,6 @@ class OpenedRun:
 
     def _curve(self, name: str) -> tuple[list[float], list[float]]:
         """Positions and values of a metric."""
-        from harness.results.result import metric_names, points_of
-
         points = points_of(self._record, name)
         if not points:
             known = metric_names(self._record)
@@ -260,10 +247,5 @@ def _result(state: ExperimentState) -> dict[str, Any]:
     came_to = state.reported.result if state.reported is not None else None
     if not came_to:
         return {}
-    best = came_to.get("best")
-    return {
-        "metric": came_to["metric"],
-        "goal": came_to["goal"],
-        "value": came_to["value"],
-        "best": (best or came_to)["value"],
-    }
+    best = came_to.get("best") or came_to
+    return {**{name: came_to[name] for name in ("metric", "goal", "value")}, "best": best["value"]}

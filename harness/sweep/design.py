@@ -18,6 +18,7 @@ from harness.codec import encode
 from harness.config import NOTHING, Scalar, as_text, same_meaning
 from harness.config.training import TRAINER_COMMON, TrainingConfig
 from harness.earlier_runs import Estimate
+from harness.machine.gpus import GpuError, usable
 from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.results.leading import PASS_RATE, goal_of
@@ -91,8 +92,6 @@ def make_plan(
 
 def count_gpus() -> int:
     """The number of GPUs that a process started here may use. Raises SweepError."""
-    from harness.machine.gpus import GpuError, usable
-
     try:
         return len(usable(os.environ))
     except GpuError as error:

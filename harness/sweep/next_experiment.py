@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.actions import ProposeNext
 from harness.atomic_write import write_atomically
-from harness.blueprint import Blueprint
+from harness.blueprint import Blueprint, check_surroundings, check_trainer, read
+from harness.blueprint.types import MetricSpec
 from harness.environment import known_secrets
+from harness.experiment import Experiment
 from harness.redaction import Secrets, redact
 from harness.results.comparing.types import Comparison, Contrast, Point
 from harness.results.next_step import FOLDER, NextStep
@@ -31,10 +34,6 @@ from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import checked, read_spec, to_yaml
 from harness.templating import render
 from harness.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from harness.actions import ProposeNext
-    from harness.experiment import Experiment
 
 
 def after_run(asked: ProposeNext, experiment: Experiment) -> str:
@@ -68,8 +67,6 @@ def of_sweep(compared: Comparison, folder: SweepFolder) -> NextStep | None:
     """As many seeds as the contrasts need that were tested and not decided, which are fresh seeds, so that
     nothing is looked at twice; None where there are none, or more runs were needed than MOST_RUNS. Raises
     SweepError, OSError."""
-    from harness.blueprint import read
-
     keys = {key.name: key for key in compared.study.keys}
     undecided, seeds = _affordable(
         [one for one in compared.contrasts if one.key in keys and one.finding == "no detectable difference"]
@@ -157,9 +154,6 @@ def _sweep(spec: SweepSpec, blueprint: Blueprint, folder: Path, words: tuple[str
 
 def _run(asked: ProposeNext, blueprint: Blueprint, folder: Path, words: tuple[str, str, str]) -> NextStep:
     """One run with other settings, as a blueprint of its own, in which the metric that will tell leads."""
-    from harness.blueprint import check_surroundings, check_trainer, read
-    from harness.blueprint.types import MetricSpec
-
     run, point = SweepRun(FOLDER, FOLDER, None), Point(FOLDER, {}, True)
     settings = checked({"blueprint": "x", "vary": {"any": [0, 1]}, "set": dict(asked.set)}).set
     plan = SweepPlan("", "", str(blueprint.path), "grid", (), (point,), (run,), "", settings)

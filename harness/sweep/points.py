@@ -16,7 +16,8 @@ from pathlib import Path
 
 from harness import launching, templating
 from harness.atomic_write import write_atomically, write_json
-from harness.blueprint import Blueprint
+from harness.blueprint import Blueprint, check_trainer
+from harness.blueprint.scaffold import render_config
 from harness.command import check_reaches, is_output, read, read_or_empty
 from harness.command.launch_command import bare
 from harness.config import NOTHING, as_text
@@ -81,8 +82,6 @@ def config_text(blueprint: Blueprint) -> str | None:
     if blueprint.yaml_path is None:
         if blueprint.launch_command is not None:
             return None
-        from harness.blueprint.scaffold import render_config
-
         return render_config(blueprint.name, {})
     with reading(blueprint.yaml_path):
         return text_of(blueprint.yaml_path)
@@ -220,8 +219,6 @@ def write_runs(plan: SweepPlan, base: Base, folder: SweepFolder, ask: AskTrainer
 def _ask_trainer(plan: SweepPlan, made: Mapping[str, Blueprint], ask: AskTrainer | None) -> None:
     """Refuse what the trainer would refuse, before the first run does. It is asked about as few configs as
     hold every level, and about no more than MOST_ASKED."""
-    from harness.blueprint import check_trainer
-
     left = {
         run.name: {item for item in plan.overrides(run).items() if item[0] != plan.seed_key}
         for run in plan.all_runs

@@ -29,6 +29,7 @@ from harness.providers.model import Model
 from harness.redaction import Secrets
 from harness.results.comparing import provenances
 from harness.results.comparing.types import Asked, Comparison, PlannedRun, Study
+from harness.results.manifest import fingerprints, flag_of
 from harness.results.narrative import sections
 from harness.results.narrative.listing import listing
 from harness.state import Outcome, Verdict
@@ -95,8 +96,6 @@ def ending(state: SweepState) -> tuple[str, str]:
 
 def seal(sweep: Sweep) -> None:
     """Write finish.flag, the last file of a finished sweep, unless it is there."""
-    from harness.results.manifest import fingerprints
-
     folder, state = sweep.folder, sweep.state
     if folder.finish_flag.exists():
         return
@@ -110,8 +109,6 @@ def seal(sweep: Sweep) -> None:
 
 def sweep_flag(state: SweepState, known: Secrets) -> dict[str, Any]:
     """What finish.flag says of a sweep that has ended, its manifest left out."""
-    from harness.results.manifest import flag_of
-
     runs = {run.name: run.outcome or run.status for run in state.compared}
     return flag_of(state, known, sweep_id=state.sweep_id, runs=runs)
 

@@ -29,6 +29,7 @@ from harness.blueprint import durations
 from harness.command.launch_command import bare
 from harness.config import as_text, same_value
 from harness.config.edit import Scalar
+from harness.repair.remedies.situation import gib
 from harness.results.comparing.types import Goal
 from harness.sweep.plan import Design
 from harness.templating import yaml_scalar
@@ -230,8 +231,6 @@ class Each(Section):
 
 
 def _bytes(text: str) -> int:
-    from harness.repair.remedies.situation import gib
-
     return int((gib(text) or 0) * 2**30)
 
 

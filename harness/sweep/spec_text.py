@@ -14,6 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from harness.config import reader
 from harness.sweep.plan import SweepError
 from harness.sweep.spec import Each, Expect, SweepSpec, Varied, kind_of
+from harness.templating import render
 from harness.wording import did_you_mean
 
 Place = tuple[str | int, ...]
@@ -86,8 +87,6 @@ def to_yaml(spec: SweepSpec) -> str:
 
 def as_yaml(values: Mapping[str, Any], about: str = "", hints: Mapping[str, Sequence[str]] = {}) -> str:
     """Fields as an explained `sweep.yaml`; `about`: its first comment, `hints`: comments below a field."""
-    from harness.templating import render
-
     known = SweepSpec.model_fields
     fields = [
         {
