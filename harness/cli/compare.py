@@ -80,7 +80,7 @@ def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
 
     sweep = whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None
-    if sweep is not None and state is not None and state.plan is not None:
+    if sweep is not None and state is not None and state.plan.runs:
         return reporting.comparison(SweepFolder(sweep), state, asked)
     return compare_folders(folders, reporting.planned, asked)
 

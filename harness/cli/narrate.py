@@ -99,7 +99,6 @@ def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls
     from harness.sweep.state import load_state
 
     state = load_state(folder)
-    assert state.plan is not None
     choice = _chosen(decode(RunOptions, state.plan.options), model, max_cost, max_calls)
     compared = comparison(SweepFolder(folder), state)
     writing = narrated(compared, choice.config, choice.limits, folder / TRANSCRIPT)

@@ -149,3 +149,6 @@ class SweepPlan:
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = encode(self)
         return found
+
+
+NOT_PLANNED = SweepPlan("", "", "", "grid", (), (), (), "")

@@ -149,7 +149,6 @@ def comparison(folder: SweepFolder, state: SweepState, asked: Asked | None = Non
     """What the runs of the sweep came to, compared; `asked` as in `results.compare.compare`."""
     from harness.results.compare import compare
 
-    assert state.plan is not None
     changed = snapshot.changed(folder) if state.drifted is None else state.drifted
     ended = {run.name: place for run in state.plan.runs if run_end(place := folder.result_dir(run.name))}
     differing = tuple(provenances.surroundings(provenances.records_of(ended)))
@@ -159,13 +158,12 @@ def comparison(folder: SweepFolder, state: SweepState, asked: Asked | None = Non
 def planned(folder: Path) -> Study | None:
     """The sweep in a folder as something to compare; None where its journal holds no plan."""
     state = load_state(folder)
-    return study(folder, state) if state.plan is not None else None
+    return study(folder, state) if state.plan.runs else None
 
 
 def study(folder: Path, state: SweepState) -> Study:
     """The sweep as something to compare."""
     plan = state.plan
-    assert plan is not None
     return Study(
         **{name: getattr(plan, name) for name in _OF_THE_PLAN},
         metric=state.metric,
@@ -189,7 +187,6 @@ def build(
     from harness.results.sweeps.report import build_sweep_report
     from harness.results.sweeps.tables import SweepAbout
 
-    assert state.plan is not None
     outcome, reason = ending(state)
     git, canary = snapshot.load(folder).git, state.runs.get(CANARY)
     went = "none of its own: the first run went ahead until its first step"

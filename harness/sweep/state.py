@@ -26,7 +26,7 @@ from harness.journal.events import (
 from harness.journal.order import Event, Order, Step
 from harness.outcome import COUNTING, Verdict
 from harness.results.comparing.types import Goal
-from harness.sweep.plan import SweepFolder, SweepPlan, SweepRun
+from harness.sweep.plan import NOT_PLANNED, SweepFolder, SweepPlan, SweepRun
 
 
 class SweepCreated(Event, kind="sweep_created", sets="begun"):
@@ -201,7 +201,7 @@ class SweepState:
     sweep_id: str = ""
     name: str = ""
     created_at: float = 0.0
-    plan: SweepPlan | None = None
+    plan: SweepPlan = NOT_PLANNED
     runs: Mapping[str, RunState] = field(default_factory=dict)
     metric: str = ""
     goal: Goal | None = None
@@ -222,9 +222,7 @@ class SweepState:
     @property
     def deadline_at(self) -> float | None:
         """When the budget is used up, in epoch seconds; None without one."""
-        if self.plan is None or self.plan.budget_s is None:
-            return None
-        return self.created_at + self.plan.budget_s
+        return None if self.plan.budget_s is None else self.created_at + self.plan.budget_s
 
     def of(self, status: Status) -> tuple[RunState, ...]:
         """The runs with this status."""
@@ -353,7 +351,6 @@ class Sweep(Recorded[SweepState]):
     @property
     def plan(self) -> SweepPlan:
         """The plan as it was fixed before the first run."""
-        assert self.state.plan is not None
         return self.state.plan
 
 

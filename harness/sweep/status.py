@@ -222,7 +222,6 @@ class SweepStatus:
 
 def status(state: SweepState, now: float, steps_of: Callable[[str], Progress]) -> SweepStatus:
     """The sweep as it stands at `now`; `steps_of` is only asked for runs that run."""
-    assert state.plan is not None
     by_point = sorted(state.runs.values(), key=lambda run: run.run.point)
     runs = tuple(_run(run, now, steps_of) for run in by_point)
     label = labels(state.plan)

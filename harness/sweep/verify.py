@@ -38,7 +38,6 @@ def _apart(state: SweepState) -> tuple[str, ...]:
 
 
 def _rebuild(folder: Path, state: SweepState, into: Path) -> None:
-    assert state.plan is not None
     for run in state.plan.runs:
         if not is_inside(run.name) or not all(regular for _, regular in regular_and_other(folder / run.name)):
             raise ValueError(f"{run.name} is no folder of plain files")
@@ -50,7 +49,6 @@ FINISHED = Kind("sweep", JOURNAL, SWEEP, "sweep.json", fold, sweep_flag, _rebuil
 
 def _plan(folder: Path, state: SweepState) -> Checked:
     """plan.json must be the plan that the journal was begun with."""
-    assert state.plan is not None
     with suppress(OSError, ValueError, RecursionError):  # its fingerprint tells
         recorded = json.loads(read_text(folder / "plan.json"))
         differ = tree_differences(recorded, json.loads(json.dumps(state.plan.as_json())))
