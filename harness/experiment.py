@@ -114,10 +114,7 @@ def create(
     text: str | None = None,
 ) -> Experiment:
     """A new result folder for a blueprint that can run, listed for `harness ls`. `text`: the blueprint, where
-    it is in no file yet.
-
-    Raises UserError when the folder of that name holds a run without an end.
-    """
+    it is in no file yet. Raises UserError when the folder of that name holds a run without an end."""
     result_dir = _new_folder(blueprint)
     experiment_id = uuid.uuid4().hex[:12]
     # before the journal begins, so that no kill hides a run that has begun

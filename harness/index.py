@@ -180,10 +180,7 @@ def find(word: str | None) -> Path:
 
 
 def find_run(word: str | None) -> Path:
-    """As `find`, but only runs; a sweep is refused with the runs that it has.
-
-    Raises UnknownRunError.
-    """
+    """As `find`, but only runs; a sweep is refused with the runs that it has. Raises UnknownRunError."""
     if word is None:
         return _newest(runs())
     path = Path(word).expanduser()

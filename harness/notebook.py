@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 
 def open_run(run: str | Path) -> OpenedRun:
-    """A run by its result folder, name or id, finished or not.
-
-    Raises harness.index.UnknownRunError, with the closest names, for a folder that is no run.
-    """
+    """A run by its result folder, name or id, finished or not. Raises harness.index.UnknownRunError, with the
+    closest names, for a folder that is no run."""
     return OpenedRun(index.find_run(str(run)))
 
 

@@ -40,9 +40,7 @@ def find_paths(section: Section, *, config: bool = False) -> list[Candidate]:
 
 def resolve(value: str, base: Path, env: Mapping[str, str]) -> Path:
     """An absolute path: `~` and `$VAR` expanded, relative to `base`. Symbolic links are kept as they are.
-
-    Raises PathValueError for an unset variable, an unknown user or something that is no path.
-    """
+    Raises PathValueError for an unset variable, an unknown user or something that is no path."""
 
     def variable(found: re.Match[str]) -> str:
         name = found[1] or found[2]

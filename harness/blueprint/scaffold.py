@@ -122,9 +122,7 @@ def publish(target: Path, files: Mapping[str, str], private: Collection[str] = (
 
 def render_config(name: str, settings: Mapping[str, Scalar]) -> str:
     """The config of an experiment that names none: GRPO, on a built-in task unless settings say else.
-
-    `settings`: short names or dotted keys to values. Raises ScaffoldError for a name that does not exist.
-    """
+    `settings`: short names or dotted keys to values. Raises ScaffoldError for a name that does not exist."""
     return _config_text(name, "grpo", dotted(settings))
 
 

@@ -140,9 +140,7 @@ def _dump_json(data: dict[str, Any], before: str) -> str:
 
 def _says(text: str, data: CommentedMap) -> bool:
     """True if the text still means the data: comments beside removed keys can end up where they break it.
-
-    What `<<` merges in is only read again: its copies in `data` are those from before the edit.
-    """
+    What `<<` merges in is only read again: its copies in `data` are those from before the edit."""
     try:
         return load(text) == data or "<<" in text
     except ConfigEditError:

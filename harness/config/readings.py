@@ -62,10 +62,8 @@ def readings(text: str) -> tuple[dict[Path, Value], ...]:
 def changed(
     before: Sequence[dict[Path, Value]], after: Sequence[dict[Path, Value]]
 ) -> dict[Path, tuple[Value | None, Value | None]]:
-    """The paths whose value differs in any of the `readings`, with both values (None: absent).
-
-    A section that only became empty or was filled is not listed; what stands in it is.
-    """
+    """The paths whose value differs in any of the `readings`, with both values (None: absent). A section that
+    only became empty or was filled is not listed; what stands in it is."""
     found: dict[Path, tuple[Value | None, Value | None]] = {}
     for old, new in zip(before, after, strict=True):
         for path in (*old, *(path for path in new if path not in old)):

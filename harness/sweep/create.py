@@ -46,10 +46,7 @@ def make(
     clock: Clock = steady_time,
 ) -> Sweep:
     """A new sweep, ready for its scheduler. `proposal`: what a model proposed, and its calls, kept beside the
-    plan.
-
-    Raises SweepError, JournalOwnedError (it is being made or run now), OSError.
-    """
+    plan. Raises SweepError, JournalOwnedError (it is being made or run now), OSError."""
     sweep = _claim(blueprint.result_dir.parent / plan.name, clock)
     try:
         folder, plan = sweep.folder, replace(plan, name=sweep.dir.name)

@@ -135,10 +135,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[LeaseBook]:
-        """The book, for as long as no other process may write in it. Keep it short: others wait.
-
-        Raises HostError when the folder cannot be written.
-        """
+        """The book, for as long as no other process may write in it. Keep it short: others wait. Raises
+        HostError when the folder cannot be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with os.fdopen(os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
