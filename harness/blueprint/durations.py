@@ -28,7 +28,7 @@ _CHOICE = re.compile(
     rf"(?<![A-Za-z0-9_.])(?:\d+(?:\.\d+)?\s*(?:{_ENGLISH}|{_CHINESE})?\s*[-–—~x×*]\s*(?=\d)"
     rf"|{_NUMBER}\s*(?:{_ENGLISH}|{_CHINESE})?\s*(?:\bto\b|\bor\b|至|到|或)\s*){_PLAIN}"
 )
-_HALF = re.compile(r"半|\bhalf\b|⁄", re.IGNORECASE)
+HALF = re.compile(r"半|\bhalf\b|⁄", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,7 @@ def is_open(text: str) -> bool:
     found = find(text)
     for length in found:
         rest[length.start : length.end] = " " * (length.end - length.start)
-    return bool(_CHOICE.search(text) or (found and _HALF.search("".join(rest))))
-
-
-def is_numeric(text: str) -> bool:
-    """True if a text has numbers in it; without a length found, their unit is missing (`12`, `12:00`)."""
-    return bool(re.search(r"\d", text) or _HALF.search(text))
+    return bool(_CHOICE.search(text) or (found and HALF.search("".join(rest))))
 
 
 def _lengths(match: re.Match[str]) -> list[Length]:

@@ -91,7 +91,8 @@ def _without_length(item: Item) -> list[Problem]:
     said = _short(item.value or item.text)
     value = durations.normalise(item.value)
     few = len(value.split()) <= 3
-    if durations.is_numeric(value) and ((item.label and item.strength <= Role.CONTENT) or few):
+    has_number = re.search(r"\d", value) or durations.HALF.search(value)
+    if has_number and ((item.label and item.strength <= Role.CONTENT) or few):
         return [Problem(item.line, f"{said!r} has no unit", f"write hours, minutes or days, as {_FORM}")]
     if not item.title and value and item.strength == Role.STATED and (item.label or few):
         return [Problem(item.line, f"{said!r} is no length of time", f"write one length, as {_FORM}")]

@@ -18,6 +18,7 @@ from harness.blueprint.labels import Role, bare, is_nothing, is_placeholder, rol
 from harness.blueprint.limits import read_limits
 from harness.blueprint.paths import PathValueError, exists, find_paths, resolve
 from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Blueprint, Problem, Severity
+from harness.codec import decode
 from harness.installation import own_text, templates_dir
 from harness.wording import exact_duration
 
@@ -49,7 +50,7 @@ def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = No
     if path.suffix != ".json":
         return reader.read(text)
     try:
-        return Blueprint.from_json(json.loads(text))
+        return decode(Blueprint, json.loads(text))
     except (ValueError, RecursionError) as error:
         message = f"no blueprint as data: {error}"
         return reader.read("", Problem(1, message, "name the blueprint.md beside it"))

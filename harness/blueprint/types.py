@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.blueprint.names import is_condition
-from harness.codec import decode, encode
+from harness.codec import encode
 
 if TYPE_CHECKING:
     from monitors.metrics import MetricPatterns
@@ -117,8 +117,3 @@ class Blueprint:
     def as_json(self) -> dict[str, Any]:
         """Everything understood as JSON values: absolute paths, seconds, null for NA; and `can_run`."""
         return {**encode(self), "can_run": self.can_run}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Blueprint":
-        """The blueprint that `as_json` wrote. Raises ValueError for anything else."""
-        return decode(Blueprint, value)

@@ -34,10 +34,6 @@ class Value:
     text: str
 
     @property
-    def is_empty_section(self) -> bool:
-        return self.kind in ("null", "map")
-
-    @property
     def whole(self) -> int | None:
         """A whole number of a size that settings have, from 1 on."""
         is_whole = self.kind == "int" and re.fullmatch(r"[1-9][0-9]{0,8}", self.text)
@@ -69,7 +65,7 @@ def changed(
         for path in (*old, *(path for path in new if path not in old)):
             one, other = old.get(path), new.get(path)
             there, absent_in = (other, old) if one is None else (one, new)
-            is_filled = None in (one, other) and there is not None and there.is_empty_section
+            is_filled = None in (one, other) and there is not None and there.kind in ("null", "map")
             if one != other and not (is_filled and _has_below(absent_in, path)):
                 found.setdefault(path, (one, other))
     return found

@@ -15,6 +15,7 @@ from typing import Any
 from harness import index
 from harness.atomic_write import copy_private, write_atomically, write_json
 from harness.blueprint import Blueprint
+from harness.codec import encode
 from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
@@ -56,7 +57,7 @@ def make(
             write_json(folder.proposal, proposal)
         check_keys(plan, blueprint, points.config_text(blueprint))
         points.write_runs(plan, snapshot.base_of(blueprint, folder, snapshot.take(blueprint, folder)), folder)
-        write_json(folder.plan, plan.as_json(), mode=0o600)
+        write_json(folder.plan, encode(plan), mode=0o600)
         sweep_id = uuid.uuid4().hex[:12]
         index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))
         sweep.record(SweepCreated(sweep_id, plan))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.codec import encode
 from harness.config.edit import Scalar
 from harness.errors import UserError
 from harness.index import JOURNAL
@@ -145,10 +144,6 @@ class SweepPlan:
             seed[self.seed_key] = run.seed
         canary = self.canary if run.is_canary else {}
         return {**self.settings, **self.point(run.point).levels, **seed, **canary}
-
-    def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = encode(self)
-        return found
 
 
 NOT_PLANNED = SweepPlan("", "", "", "grid", (), (), (), "")

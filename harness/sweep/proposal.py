@@ -24,6 +24,7 @@ from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.lookups import look
 from harness.blueprint import Blueprint
+from harness.codec import encode
 from harness.command.launch_command import bare
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
@@ -95,8 +96,8 @@ class Proposal:
 
     def as_json(self) -> dict[str, Any]:
         words = {name: getattr(self, name) for name in ("hypothesis", "change_mind", "cautions")}
-        plan = self.plan.as_json()
-        return {"author": self.plan.author, "question": self.plan.question, **words, "plan": plan}
+        plan = self.plan
+        return {"author": plan.author, "question": plan.question, **words, "plan": encode(plan)}
 
 
 @dataclass

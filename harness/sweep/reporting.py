@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import templating
 from harness.actions import Action, WriteSections
-from harness.codec import decode
+from harness.codec import decode, encode
 from harness.environment import known_secrets
 from harness.errors import UserError
 from harness.journal.events import Finish
@@ -204,7 +204,7 @@ def build(
         model=options.model or "",
         no_words="" if is_written else how,
         commit=f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}" if git else "",
-        plan=state.plan.as_json(),
+        plan=encode(state.plan),
         to_answer=tuple(status(state, 0.0, lambda run: Progress()).to_answer_in_short(str(folder.dir))),
     )
     compared = compared or comparison(folder, state)

@@ -221,17 +221,13 @@ class Each(Section):
     @field_validator("memory", mode="before")
     @classmethod
     def _memory(cls, memory: Any) -> Any:
-        if memory is not None and _bytes(str(memory)) < LEAST_MEMORY:
+        if memory is not None and (gib(str(memory)) or 0) * 2**30 < LEAST_MEMORY:
             raise ValueError(f"{memory!r} is no amount of memory; write it as `4 GB`")
         return memory
 
     @property
     def memory_bytes(self) -> int | None:
-        return _bytes(self.memory) if self.memory is not None else None
-
-
-def _bytes(text: str) -> int:
-    return int((gib(text) or 0) * 2**30)
+        return int((gib(self.memory) or 0) * 2**30) if self.memory is not None else None
 
 
 class Ablation(Section):

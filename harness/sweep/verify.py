@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harness.codec import encode
 from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.index import JOURNAL
 from harness.results.content import is_inside, read_text, regular_and_other, tree_differences
@@ -51,7 +52,7 @@ def _plan(folder: Path, state: SweepState) -> Checked:
     """plan.json must be the plan that the journal was begun with."""
     with suppress(OSError, ValueError, RecursionError):  # its fingerprint tells
         recorded = json.loads(read_text(folder / "plan.json"))
-        differ = tree_differences(recorded, json.loads(json.dumps(state.plan.as_json())))
+        differ = tree_differences(recorded, json.loads(json.dumps(encode(state.plan))))
         what = "it is not the plan that the journal was begun with"
         return Checked(tuple(Discrepancy(f"plan.json, {place}"[:300], what) for place, _, _ in differ))
     return Checked()

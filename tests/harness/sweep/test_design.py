@@ -15,7 +15,7 @@ from statsmodels.stats.power import TTestIndPower
 
 from harness.blueprint import Blueprint, read
 from harness.blueprint.surroundings import ask_own_trainer
-from harness.codec import decode
+from harness.codec import decode, encode
 from harness.config import NOTHING
 from harness.config import edit as config_edit
 from harness.config.edit import Scalar
@@ -111,7 +111,7 @@ def test_every_plan_is_a_part_of_its_grid(sizes: list[int], design: str, seeds: 
     assert len(set(names)) == len(names) == len(found) * seeds
     assert not set(names) & {"plan", "jobs", "snapshot", "figures", "canary"}
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+", name) for name in names)
-    assert decode(SweepPlan, json.loads(json.dumps(plan.as_json(), allow_nan=False))) == plan
+    assert decode(SweepPlan, json.loads(json.dumps(encode(plan), allow_nan=False))) == plan
 
 
 def test_every_seed_is_a_round_over_all_points(ajet: Blueprint) -> None:
