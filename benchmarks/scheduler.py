@@ -25,8 +25,8 @@ from pathlib import Path
 
 from _claim import Row, parser, publish
 
-from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Job
+from harness.sweep.plan import CANARY
 from harness.sweep.scheduler import Scheduler
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import ScriptedHost, ends

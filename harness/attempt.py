@@ -4,8 +4,6 @@ These are values, made by the rooms that find them out (`monitors` and `agent` t
 `repair` the remedies) and kept in the journal.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,8 +43,7 @@ def reason_text(reason: str) -> str:
 
 
 def log_lost(count: float | None, why: str) -> str:
-    """What is not in a log, in words; "" for nothing. `why`: as the exit record says it, "" where it does
-    not."""
+    """What is not in a log, in words; "" for nothing. `why`: of the exit record, "" where it does not say."""
     because = _LOST.get(why, f" ({why})" if why else "")
     return f"{int(count)} bytes of its log were lost{because}" if count else ""
 
@@ -151,7 +148,7 @@ class Remedy:
     by_hand: str = ""
 
     @classmethod
-    def advice(cls, change: str, why: str = "", by_hand: str = "") -> Remedy:
+    def advice(cls, change: str, why: str = "", by_hand: str = "") -> "Remedy":
         """What only a person can do."""
         return cls("advise", "advice", change, why, by_hand=by_hand)
 

@@ -12,17 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import index, journal
+from harness.blueprint import Blueprint
+from harness.command import calls, python_programs, values_of
+from harness.config import flatten, keys
 from harness.config.training import TrainingConfig
 from harness.journal.events import SmokeRan
-from harness.state import Outcome
+from harness.state import ExperimentState, Outcome
 from harness.wording import count_text, short_duration
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
-    from harness.state import ExperimentState
 
 MOST_READ = 60
 """The newest runs that are looked at."""
@@ -161,9 +160,6 @@ def _read(runs: list[index.IndexedRun]) -> Iterator[EarlierRun]:
 
 
 def _program(plan: Blueprint, config: Mapping[str, Any]) -> _Program:
-    from harness.command import calls, python_programs, values_of
-    from harness.config import flatten, keys
-
     values = dict(flatten(config))
     values |= values_of(plan.launch_command or "")
     started = list(python_programs(calls(plan.launch_command or "", plan.codebase_dir, {})))

@@ -22,17 +22,13 @@ _SIGNS = ("*.jsonl", "attempts/*/heartbeat", "*/journal.jsonl", "*/attempts/*/he
 """What changes in the folder of a run, or of a sweep, while somebody works there."""
 
 
-class RunsElsewhereError(UserError):
-    """Another machine works in the folder, or the file server thinks so."""
-
-
 def check_taken_over(
     folder: Path, say: Callable[[str], object], wait: Callable[[float], object] = time.sleep
 ) -> None:
     """Nothing for a folder that this machine worked in last, or has a training of under whatever name; else
     watch it, and say what going on here means.
 
-    Raises RunsElsewhereError where the other machine still works there, or holds its lock.
+    Raises UserError where the other machine still works there, or holds its lock.
     """
     path = journal_of(folder)
     owner = journal.last_owner(path)
@@ -46,12 +42,12 @@ def check_taken_over(
     for _ in range(looks):
         wait(LOOK_EVERY_S)
         if _signs(folder) != before:
-            raise RunsElsewhereError(
+            raise UserError(
                 f"{host} still works in {folder}: `harness resume {folder}` there goes on with it, "
                 "`harness stop` there ends it"
             )
     if journal.is_owned(path):
-        raise RunsElsewhereError(
+        raise UserError(
             f"{host} has given no sign of life for {watched}, but its lock on {path} is still held. Fix: "
             f"stop process {owner.pid} there; if that machine is gone, the file server frees it when it "
             f"starts again, and `mv {folder} {folder}.old && cp -a {folder}.old {folder}` does without it"

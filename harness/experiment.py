@@ -8,7 +8,7 @@ import errno
 import logging
 import socket
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -29,37 +29,6 @@ from monitors.processes import process_table, variable_of
 _log = logging.getLogger(__name__)
 
 
-class ExperimentUnfinishedError(UserError):
-    """The result folder belongs to a run that has not ended."""
-
-    def __init__(self, result_dir: Path) -> None:
-        self.result_dir = result_dir
-        super().__init__(
-            f"{result_dir} holds a run that has not finished: `harness resume {result_dir}` goes on with it, "
-            f"`harness stop {result_dir}` ends it; a new run of the same blueprint can start after that"
-        )
-
-
-class CopiedRunError(UserError):
-    """The folder is a copy of an unfinished run that is still in its own folder."""
-
-    def __init__(self, copy: Path, original: Path) -> None:
-        super().__init__(
-            f"{copy} is a copy of {original}, and what runs belongs to that one. Fix: go on with the "
-            "original; if the copy is meant, stop the original and move it away first"
-        )
-
-
-class StillTrainingError(UserError):
-    """A training of an earlier run, whose journal is gone, still runs in the folder."""
-
-    def __init__(self, folder: Path, pids: Sequence[int]) -> None:
-        super().__init__(
-            f"a training of an earlier run still runs in {folder}, although that run's journal is not there "
-            f"any more. Fix: let it end, or end it (`kill {' '.join(map(str, pids))}`), and start again then"
-        )
-
-
 class Experiment(Recorded[ExperimentState]):
     """The result folder of one run, owned by this process until `close`."""
 
@@ -72,7 +41,7 @@ class Experiment(Recorded[ExperimentState]):
 
     @classmethod
     def open(cls, folder: Path, clock: Clock | None = None) -> "Experiment":
-        """Take over an existing folder. Raises CopiedRunError for an unfinished copy of a run."""
+        """Take over an existing folder. Raises UserError for an unfinished copy of a run."""
         ends = journal.first_and_last(folder / cls.FILE)
         if ends is not None and ends[1]["kind"] != Finish.kind:
             _check_original(folder, ends[0]["data"])
@@ -83,13 +52,9 @@ class Experiment(Recorded[ExperimentState]):
 
     def list_in(self, folder: Path) -> None:
         """Have `harness ls` and `resume --all` find the run where it was moved to."""
-        if any(run.dir == folder for run in index.runs()):
-            return
         state = self.state
-        try:
+        if not any(run.dir == folder for run in index.runs()):
             index.add(index.IndexedRun(state.experiment_id, state.name, str(folder), state.created_at))
-        except OSError as error:
-            _log.warning("%s will not be listed by `harness ls`: %s", folder, error)
 
     def attempt_files(self, number: int) -> AttemptFiles:
         known = (attempt.supervisor for attempt in self.state.attempts if attempt.number == number)
@@ -129,14 +94,17 @@ class Experiment(Recorded[ExperimentState]):
 
 
 def _check_original(folder: Path, created: Mapping[str, Any]) -> None:
-    """Raise CopiedRunError where the folder is a copy of the run: the original is still in its place."""
+    """Raise UserError where the folder is a copy of the run: the original is still in its place."""
     original = Path(created.get("folder") or folder)
     if created.get("host") != socket.gethostname() or folder.stat().st_ino == created.get("inode"):
         return
     is_there = original.resolve() == folder.resolve()
     there = None if is_there else journal.first_and_last(original / Experiment.FILE)
     if there is not None and there[0]["data"].get("experiment_id") == created["experiment_id"]:
-        raise CopiedRunError(folder, original)
+        raise UserError(
+            f"{folder} is a copy of {original}, and what runs belongs to that one. Fix: go on with the "
+            "original; if the copy is meant, stop the original and move it away first"
+        )
 
 
 def create(
@@ -146,16 +114,11 @@ def create(
     text: str | None = None,
 ) -> Experiment:
     """A new result folder for a blueprint that can run, listed for `harness ls`. `text`: the blueprint, where
-    it is in no file yet.
-
-    Raises ExperimentUnfinishedError when the folder of that name holds a run without an end.
-    """
+    it is in no file yet. Raises UserError when the folder of that name holds a run without an end."""
     result_dir = _new_folder(blueprint)
     experiment_id = uuid.uuid4().hex[:12]
-    try:  # before the journal begins, so that no kill hides a run that has begun
-        index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
-    except OSError as error:
-        _log.warning("%s will not be listed by `harness ls`: %s", result_dir, error)
+    # before the journal begins, so that no kill hides a run that has begun
+    index.add(index.IndexedRun(experiment_id, blueprint.name, str(result_dir), clock()))
     options, is_alone = options or RunOptions(), index.sweep_of(result_dir) is None
     options = options.changed(words=is_alone, smoke=options.smoke and is_alone)
     return begin(blueprint, result_dir, options, clock, experiment_id, text)
@@ -173,7 +136,7 @@ def begin(
     experiment = Experiment(result_dir, clock)
     if experiment.journal.entries:  # of a run that claimed the folder at the same time and is gone already
         experiment.close()
-        raise ExperimentUnfinishedError(result_dir)
+        raise _unfinished(result_dir)
     issued = result_dir / "blueprint.md"
     if text is None:
         copy_private(blueprint.path, issued)
@@ -192,8 +155,7 @@ def begin(
 
 
 def _new_folder(blueprint: Blueprint) -> Path:
-    """Make the folder of this run: the blueprint's result folder, or the next free `-2`, `-3` … beside
-    finished ones."""
+    """Make this run's folder: the blueprint's result folder, or the next free `-2` beside finished ones."""
     first = blueprint.result_dir
     _check_nothing_trains(first, first / blueprint.name)
     if first.is_dir() and not (first / "journal.jsonl").exists() and any(first.iterdir()):
@@ -204,13 +166,17 @@ def _new_folder(blueprint: Blueprint) -> Path:
 
 
 def _check_nothing_trains(*folders: Path) -> None:
-    """Raise StillTrainingError where a training runs in a folder that has no journal any more."""
+    """Raise UserError where a training runs in a folder that has no journal any more."""
     places = {entry.pid: variable_of(entry.pid, "HARNESS_ATTEMPT_DIR") for entry in process_table()}
     for folder in folders:
         own = (folder / "attempts").resolve()
         pids = [pid for pid, place in places.items() if place and Path(place).resolve().is_relative_to(own)]
         if pids and not journal.has_begun(folder / "journal.jsonl"):
-            raise StillTrainingError(folder, pids)
+            raise UserError(
+                f"a training of an earlier run still runs in {folder}, although that run's journal is not "
+                f"there any more. Fix: let it end, or end it (`kill {' '.join(map(str, pids))}`), and start "
+                "again then"
+            )
 
 
 def _never_started(folder: Path) -> bool:
@@ -237,8 +203,7 @@ def _beside(folder: Path, word: str) -> Iterator[Path]:
 
 
 def _claim(folder: Path) -> bool:
-    """True if the folder is now ours: freshly made, or left empty by a run that died before its first
-    entry."""
+    """True if the folder is now ours: freshly made, or left empty by a run that died at once."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir()
@@ -249,5 +214,12 @@ def _claim(folder: Path) -> bool:
     if not entries:
         return not journal.is_owned(folder / "journal.jsonl")
     if fold(entries).finished_at is None:
-        raise ExperimentUnfinishedError(folder)
+        raise _unfinished(folder)
     return False
+
+
+def _unfinished(folder: Path) -> UserError:
+    return UserError(
+        f"{folder} holds a run that has not finished: `harness resume {folder}` goes on with it, "
+        f"`harness stop {folder}` ends it; a new run of the same blueprint can start after that"
+    )

@@ -8,6 +8,7 @@ that was moved or deleted simply is not listed any more.
 import difflib
 import fcntl
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ JOURNAL = "sweep.jsonl"
 MOST_NAMED = 5  # runs that a message about a sweep names
 MOST_LISTED = 20  # folders that a message lists, one a line
 _BREAK = "\n  "
+_log = logging.getLogger(__name__)
 
 
 class UnknownRunError(UserError):
@@ -80,8 +82,12 @@ def load_state(result_dir: Path) -> "ExperimentState":
 
 
 def add(run: IndexedRun) -> None:
-    with _locked() as path:
-        append_lines(path, json.dumps(asdict(run)) + "\n")
+    """Have `harness ls` and `resume --all` find a folder; where that cannot be written, it is only logged."""
+    try:
+        with _locked() as path:
+            append_lines(path, json.dumps(asdict(run)) + "\n")
+    except OSError as error:
+        _log.warning("%s will not be listed by `harness ls`: %s", run.dir, error)
 
 
 def remove(folder: Path) -> None:
@@ -124,8 +130,7 @@ def everything(kind: Kind | None = None) -> list[IndexedRun]:
 
 
 def top_level() -> dict[Path, Kind]:
-    """The folders that are no part of a sweep, oldest first; a sweep whose line was lost is found through its
-    runs."""
+    """The folders that are no part of a sweep, oldest first; a sweep is also found through its runs."""
     sweeps: dict[Path, bool] = {}
     found: dict[Path, Kind] = {}
     for entry in everything():
@@ -175,10 +180,7 @@ def find(word: str | None) -> Path:
 
 
 def find_run(word: str | None) -> Path:
-    """As `find`, but only runs; a sweep is refused with the runs that it has.
-
-    Raises UnknownRunError.
-    """
+    """As `find`, but only runs; a sweep is refused with the runs that it has. Raises UnknownRunError."""
     if word is None:
         return _newest(runs())
     path = Path(word).expanduser()
@@ -215,8 +217,7 @@ def _by_word(word: str, path: Path, known: list[IndexedRun]) -> Path:
 
 
 def _answering(word: str, known: list[IndexedRun]) -> Path | None:
-    """The folder of this name, else the one with this name or id in the index. Raises UnknownRunError where
-    several have it."""
+    """The folder of this name, else with this name or id in the index. Raises UnknownRunError for several."""
     by_folder = [entry for entry in known if entry.dir.name == word]
     by_name = [entry for entry in known if entry.name == word]
     by_id = [entry for entry in known if len(word) >= 4 and entry.experiment_id.startswith(word)]

@@ -119,8 +119,7 @@ def command(plan: Blueprint, config: Path | None, arguments: Mapping[str, Scalar
 
 
 def uses_config(plan: Blueprint) -> bool:
-    """True if the launch command names the plan's config file, so that the attempt's copy is what it
-    reads."""
+    """True if the launch command names the config, so that the attempt's copy is what it reads."""
     if plan.launch_command is None or plan.yaml_path is None:
         return True
     return "/attempt/config.yaml" in command(plan, Path("/attempt/config.yaml"))

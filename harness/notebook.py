@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 from harness import index, journal
 from harness.environment import known_secrets
 from harness.errors import UserError
+from harness.results.collect import collect
+from harness.results.facts import build_facts, evaluation_id
 from harness.results.leading import Leading
+from harness.results.result import leading_of, metric_names, points_of
+from harness.results.text import clean
+from harness.results.types import Fact, Record
 from harness.state import ExperimentState
 from harness.wording import did_you_mean
 
@@ -24,18 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from harness.results.types import Fact, Record
-
-
-class UnknownMetricError(UserError):
-    """No row of the run holds the metric."""
-
 
 def open_run(run: str | Path) -> OpenedRun:
-    """A run by its result folder, name or id, finished or not.
-
-    Raises harness.index.UnknownRunError, with the closest names, for a folder that is no run.
-    """
+    """A run by its result folder, name or id, finished or not. Raises harness.index.UnknownRunError, with the
+    closest names, for a folder that is no run."""
     return OpenedRun(index.find_run(str(run)))
 
 
@@ -52,14 +49,10 @@ def runs(below: str | Path | None = None) -> DataFrame:
     return table.sort_values("created", ignore_index=True)
 
 
-_COLUMNS = (
-    *("name", "id", "state", "purpose", "created", "finished", "attempts"),
-    *("metric", "goal", "value", "best", "dir"),
-)
-_FACTS = (
-    *("id", "label", "value", "value_low", "value_high", "unit", "recipe"),
-    *("note", "sources", "withheld"),
-)
+_RESULT = ("metric", "goal", "value", "best")
+_COLUMNS = ("name", "id", "state", "purpose", "created", "finished", "attempts", *_RESULT, "dir")
+_VALUE = ("value", "value_low", "value_high")
+_FACTS = ("id", "label", *_VALUE, "unit", "recipe", "note", "sources", "withheld")
 _ENDS = ("ended_at", "reason", "status", "rows", "last_step", "metrics_from")
 
 
@@ -84,8 +77,6 @@ class OpenedRun:
 
     def _clean(self, text: str) -> str:
         """Text of the run without secrets."""
-        from harness.results.text import clean
-
         return clean(text, known_secrets(self.dir))
 
     @property
@@ -103,21 +94,15 @@ class OpenedRun:
 
     @cached_property
     def _record(self) -> Record:
-        from harness.results.collect import collect
-
         return collect(self.dir)
 
     @cached_property
     def _facts(self) -> Mapping[str, Fact]:
-        from harness.results.facts import build_facts
-
         return build_facts(self._record, self.state.blueprint)
 
     @cached_property
     def leading(self) -> Leading | None:
         """The metric that leads: its name, and which direction of it is better."""
-        from harness.results.result import leading_of
-
         return leading_of(self._record, self.state.blueprint)
 
     @cached_property
@@ -143,8 +128,6 @@ class OpenedRun:
     @cached_property
     def validations(self) -> DataFrame:
         import pandas as pd
-
-        from harness.results.facts import evaluation_id
 
         rows = []
         for one in self._record.evaluations:
@@ -187,14 +170,14 @@ class OpenedRun:
         """Draw these metrics (default: the leading one), a panel each; the figure. With `ax` they are drawn
         there, labelled with the run, so that several runs lie over each other. `style` goes to `Axes.plot`.
 
-        Raises UnknownMetricError, with the closest names.
+        Raises UserError, with the closest names.
         """
         from matplotlib import pyplot
 
         chosen = names or ((self.leading.name,) if self.leading else ())
         curves = [self._curve(name) for name in chosen]
         if not curves:
-            raise UnknownMetricError(f"{self.name}: no metric leads; name the one to plot")
+            raise UserError(f"{self.name}: no metric leads; name the one to plot")
         panels = [ax] * len(curves)
         if ax is None:
             shape: dict[str, Any] = {"figsize": (7.0, 2.6 * len(curves)), "layout": "constrained"}
@@ -212,13 +195,11 @@ class OpenedRun:
 
     def _curve(self, name: str) -> tuple[list[float], list[float]]:
         """Positions and values of a metric."""
-        from harness.results.result import metric_names, points_of
-
         points = points_of(self._record, name)
         if not points:
             known = metric_names(self._record)
             hint = did_you_mean(name, known, "; did you mean {}?") or f"; it has {', '.join(known) or 'none'}"
-            raise UnknownMetricError(f"{self.name} has no metric called {name!r}{hint}")
+            raise UserError(f"{self.name} has no metric called {name!r}{hint}")
         return list(points.positions), list(points.values)
 
 
@@ -264,10 +245,5 @@ def _result(state: ExperimentState) -> dict[str, Any]:
     came_to = state.reported.result if state.reported is not None else None
     if not came_to:
         return {}
-    best = came_to.get("best")
-    return {
-        "metric": came_to["metric"],
-        "goal": came_to["goal"],
-        "value": came_to["value"],
-        "best": (best or came_to)["value"],
-    }
+    best = came_to.get("best") or came_to
+    return {**{name: came_to[name] for name in ("metric", "goal", "value")}, "best": best["value"]}

@@ -93,11 +93,15 @@ class MessageSender:
 def message(folder: Path, state: Any, entry: Entry) -> tuple[str, str, str]:
     """Title, body and kind of what a person is told of an entry; an empty title for nothing. `state`: of the
     run or the sweep, after the entry."""
-    event, question = entry.event, open_question([entry])
+    event: Any = entry.event
+    question = open_question([entry])
+    asks_first = (
+        event.kind == "run_asks" and len(state.questions[event.alike].asked) == 1
+    )  # of a sweep's runs
     if isinstance(event, Finish):
         kind = "success" if event.outcome is Outcome.SUCCEEDED else "warning"
         kind = "failure" if event.outcome.exit_code else kind
-    elif question is not None or (isinstance(event, Held) and event.reason) or _is_first_to_ask(state, event):
+    elif question is not None or (isinstance(event, Held) and event.reason) or asks_first:
         kind = "warning"
     elif isinstance(event, Diagnosed | ActionFailed):
         kind = "failure"
@@ -108,11 +112,6 @@ def message(folder: Path, state: Any, entry: Entry) -> tuple[str, str, str]:
     text = render("console/notification.txt.j2", state=state, folder=folder, **shown)
     title, _, body = text.partition("\n")
     return title.strip(), body.strip(), kind
-
-
-def _is_first_to_ask(sweep: Any, event: Any) -> bool:
-    """True for a run of a sweep that asks what no other has asked before."""
-    return event.kind == "run_asks" and len(sweep.questions[event.alike].asked) == 1
 
 
 # --- addresses ----------------------------------------------------------------------------------------------

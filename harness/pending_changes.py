@@ -81,8 +81,7 @@ class PendingChanges:
 
     @property
     def decided_by_a_person(self) -> "PendingChanges":
-        """What a person decided of config and command: it stays when the rest is dropped, and no rule judges
-        it."""
+        """What a person decided of config and command: it outlives the rest, and no rule judges it."""
         of_config = ("config", "argument")
         allowed = tuple(each for each in self.changes if each.allowed_by and each.kind in of_config)
         return with_outcome(PendingChanges(), "edit_config", edit_of(allowed), allowed)

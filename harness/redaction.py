@@ -6,8 +6,6 @@ Three nets: the shapes that keys of well-known services have; values that stand 
 (`eos_token`, `max_tokens`), are kept. Every pattern takes time in proportion to the text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -227,7 +225,7 @@ def _masked(text: str) -> str:
     text = _SIGNED.sub(rf"\1{MASK}", text)
     text = _LOGIN.sub(rf"\g<before>{MASK}", text)
     if "curl" in text:
-        text = _USER.sub(_mask_user, text)
+        text = _USER.sub(lambda found: found[0] if found[2].isdigit() else f"{found[1]}{MASK}", text)
     text = _BLOCK.sub(_mask_block, text)
     return _NAMED.sub(_mask_value, text)
 
@@ -293,10 +291,6 @@ def _mask_block(match: re.Match[str]) -> str:
     if _HARMLESS_NAME.search(match["name"]) or not _STRONG_NAME.search(match["name"]):
         return match[0]
     return match[0][: match.start("lines") - match.start()] + _INDENT.sub(rf"\1{MASK}", match["lines"])
-
-
-def _mask_user(match: re.Match[str]) -> str:
-    return match[0] if match[2].isdigit() else f"{match[1]}{MASK}"
 
 
 def redact_keys(text: str, known: Secrets = NO_SECRETS) -> str:

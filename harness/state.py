@@ -174,8 +174,7 @@ class ExperimentState:
         return not self.trains and bool(self.asks or (self.questions and is_idle))
 
     def took_s(self, now: float) -> float:
-        """Seconds since it was created, or that it took, without those in which nothing ran because a person
-        was asked."""
+        """Seconds since it was created, or that it took, without those of waiting for a person."""
         end = now if self.finished_at is None else self.finished_at
         if self.finished_at is None and self.waits_for_person:
             ended = self.attempt.ended if self.attempt is not None else None

@@ -4,8 +4,6 @@ In: plain values. Out: short texts for tables, reports, logs and prompts. Nothin
 room may use it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,13 +45,10 @@ def duration(seconds: float | None) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    for size, unit, part, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part} {below}"
+    return f"{whole} s"
 
 
 def short_duration(seconds: float | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.agent.excerpts import NotShownError
-from harness.blueprint.trainer import explain_keys
+from harness.blueprint.surroundings import explain_keys
 
 MOST_KEYS = 40
 

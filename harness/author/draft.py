@@ -24,7 +24,7 @@ from harness.blueprint.scaffold import (
     has_config,
     sort_answers,
 )
-from harness.blueprint.trainer import ask_own_trainer
+from harness.blueprint.surroundings import ask_own_trainer
 from harness.config.edit import get, load
 from harness.earlier_runs import estimate, metrics_of_program
 from harness.guard.science import refuse_settings

@@ -2,10 +2,10 @@
 
 `read` turns a file into a `Blueprint` and never raises for what the file holds: everything wrong is a
 `Problem` with its line and how to fix it. `check_surroundings` adds what only the machine can say (do the
-paths exist, does the config parse). In reading order: `source` (the file's text), `document` (Markdown to
-sections, by `names` and `labels`), `choice` (one value of several), `durations`, `limits`, `paths`,
-`commands`, `extras` (values out of prose), `reader` (all of it together), `surroundings`, `scaffold` (a new
-blueprint from templates). Only the types are imported at once: they are all that a journal needs.
+paths exist, does the config parse). In reading order: `document` (Markdown to sections, by `names` and
+`labels`), `choice` (one value of several), `durations`, `limits`, `paths`, `commands`, `extras` (values out
+of prose), `reader` (all of it together), `surroundings`, `scaffold` (a new blueprint from templates). Only
+the types are imported at once: they are all that a journal needs.
 """
 
 from importlib import import_module

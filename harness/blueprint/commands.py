@@ -75,8 +75,7 @@ def _opens_quote(line: str) -> bool:
 
 
 def looks_like_command(text: str) -> bool:
-    """True if a line outside code marks can only be a command: a known launcher, a program's path, or
-    flags."""
+    """True if a line outside code marks can only be a command: a launcher, a program's path, or flags."""
     rest = text.strip()
     while assignment := _ASSIGNMENT.match(rest):
         rest = rest[assignment.end() :]
@@ -123,8 +122,7 @@ def _of_text(item: Item) -> Iterator[Candidate]:
 
 
 def _of_spans(item: Item, literals: tuple[str, ...]) -> Iterator[Candidate]:
-    """Code spans: alone in the item it is the command whatever it looks like; in a sentence it must look
-    like one."""
+    """Code spans: alone it is the command whatever it looks like; in a sentence it must look like one."""
     is_meant = len(literals) == 1 and (not spans(item.value).before or bool(_LABELS.search(item.label)))
     for literal in literals:
         command = join_lines(literal)

@@ -2,25 +2,30 @@
 
 A section opens at a heading or a bold line; where a document has none for it, at a line or list entry that
 starts with its name in brackets or before a colon; and where there is none of these either, at a line that is
-its name and a value (`bare_lines`). markdown-it says which lines are code, and reads what stands below each
+its name and a value (`bare_title`). markdown-it says which lines are code, and reads what stands below each
 name.
 """
 
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from harness.blueprint.bare_lines import bare_title
-from harness.blueprint.labels import Role, role_of, split_label
+from harness.blueprint import durations, names
+from harness.blueprint.commands import looks_like_command
+from harness.blueprint.labels import Role, is_nothing, role_of, split_label
 from harness.blueprint.names import Title, read_heading, read_title
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
 
+_NAME_FIRST = re.compile(r"\s*(?P<marker>[-*+]\s+|\d+[.)]\s+|\|\s*)?`?exp(?:_[A-Za-z0-9]+)+`?(?=[\s|]|$)")
+_PATH = re.compile(r"(?:`[^`]+`|\"[^\"]+\"|'[^']+'|(?P<word>\S*[/\\~$]\S*|\.{1,2}|\S*\.\w+))(?:\s+[(（#].*)?")
+_PATHS = (names.CODEBASE, names.VENV, names.YAML, names.RESULT)
+_COMMANDS = (names.COMMAND, names.PREPARE, names.EVALUATE, names.CLEANUP)
 _FENCE = re.compile(r"\s*(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 _HEADING = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<text>.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
@@ -79,8 +84,7 @@ class Section:
 
 @dataclass(frozen=True)
 class _Opening:
-    """A line, counted from 0, that opens a section or, without a title, ends one. `below`: where its text
-    begins."""
+    """A line, from 0, that opens a section or, without a title, ends one. `below`: where its text begins."""
 
     line: int
     level: int
@@ -89,8 +93,7 @@ class _Opening:
 
     @property
     def strength(self) -> int:
-        """Smaller is stronger; what a strong line names, no weaker one opens. Headings and bold lines are
-        the strongest."""
+        """What one names, no weaker (larger) one opens. Headings and bold lines are the strongest."""
         is_strong = self.level < _NO_HEADING or bool(self.title and self.title.bold)
         return 0 if is_strong else self.level
 
@@ -129,7 +132,8 @@ def _unwrapped(lines: list[str]) -> list[str]:
     """As many lines, taken out of what a blueprint was pasted in: a code fence around the first section,
     the sections' indentation, the quotation marks of a reply."""
     lines = [re.sub(r"^[ \t]+", lambda found: found[0].expandtabs(4), line) for line in lines]
-    titles = [number for number, line in enumerate(lines) if _names_section(line)]
+    read = enumerate(map(read_title, lines))
+    titles = [number for number, title in read if title and title.known and title.name.startswith("exp_")]
     if not titles:
         return lines
     if lines[titles[0]].lstrip().startswith(">"):
@@ -142,11 +146,6 @@ def _unwrapped(lines: list[str]) -> list[str]:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
-
-
-def _names_section(line: str) -> bool:
-    title = read_title(line)
-    return bool(title and title.known and title.name.startswith("exp_"))
 
 
 def _outer_fence(lines: list[str], first_title: int) -> list[int]:
@@ -205,9 +204,49 @@ def _opening(lines: list[str], number: int, begins: bool) -> _Opening | None:
     return None if title.loose and not title.bracketed else _Opening(number, _NO_HEADING, title, number + 1)
 
 
+def bare_title(line: str, title: Title, begins: bool) -> Title | None:
+    """The title as if a colon stood behind its name, where the line is a section; else None. `begins`: the
+    line is the first of its paragraph, or follows the line of another section."""
+    found, section = _NAME_FIRST.match(line), title.name if title.known else title.suggestion
+    if not found or not section:
+        return None
+    value = title.remark
+    begins = begins or bool(found["marker"])
+    if value and not (_is_value(section, value) or (begins and _may_be_value(section, value))):
+        return None
+    return replace(title, remark=f": {value}" if value else "")
+
+
+def _is_value(section: str, value: str) -> bool:
+    """True if the text can be nothing but this section's value."""
+    if is_nothing(value):
+        return True
+    if section in _PATHS:
+        return bool(_PATH.fullmatch(value))
+    if section == names.MAX_TIME:
+        return durations.single(value) is not None
+    is_code = value.startswith("`") and value.find("`", 1) == len(value) - 1
+    return is_code or (section in _COMMANDS and _is_command(value) and bool(re.search(r"[./]", value)))
+
+
+def _may_be_value(section: str, value: str) -> bool:
+    """True if the text is this section's value where a paragraph begins with the name."""
+    if section == names.PURPOSE:
+        return True
+    if section in _COMMANDS:
+        return _is_command(value)
+    return not re.search(r"[^\s,]\s+[^\s,]", value) and value[-1:] not in ".!?"
+
+
+def _is_command(value: str) -> bool:
+    """True if a program, and not a word of a sentence, comes first."""
+    first, _, rest = value.partition(" ")
+    begins_well = "=" in first or rest.lstrip().startswith("-") or looks_like_command(first)
+    return begins_well and looks_like_command(value)
+
+
 def _title_items(remark: str, line: int) -> Iterator[Item]:
-    """The value in a heading: behind its colon, or the only thing there; parentheses are remarks unless
-    alone."""
+    """The value in a heading: behind its colon, or alone there; parentheses are remarks unless alone."""
     if not remark:
         return
     outside = re.sub(r"\([^()]*\)|（[^（）]*）", lambda found: " " * len(found.group()), remark)
@@ -280,8 +319,7 @@ def _items(text: str, first: int) -> Iterator[Item]:
 
 
 def _inherited(parent: Item | None, is_code: bool) -> Role | None:
-    """What an unlabelled block under an entry is: the entry's value if the entry has none itself, else a
-    sentence."""
+    """What an unlabelled block under an entry is: its value if it has none itself, else a sentence."""
     if parent is None:
         return None
     if parent.role in (Role.REMARK, Role.DEFAULT, Role.DESCRIPTION):

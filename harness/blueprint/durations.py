@@ -28,7 +28,7 @@ _CHOICE = re.compile(
     rf"(?<![A-Za-z0-9_.])(?:\d+(?:\.\d+)?\s*(?:{_ENGLISH}|{_CHINESE})?\s*[-–—~x×*]\s*(?=\d)"
     rf"|{_NUMBER}\s*(?:{_ENGLISH}|{_CHINESE})?\s*(?:\bto\b|\bor\b|至|到|或)\s*){_PLAIN}"
 )
-_HALF = re.compile(r"半|\bhalf\b|⁄", re.IGNORECASE)
+HALF = re.compile(r"半|\bhalf\b|⁄", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def find(text: str) -> list[Length]:
 
 
 def single(text: str) -> float | None:
-    """Seconds of a text that is one length of time and nothing else, as an option gives it; None for any
-    other text."""
+    """Seconds of a text that is one length of time and nothing else; None for any other."""
     plain = normalise(text)
     found = find(plain)
     if len(found) != 1 or is_open(plain) or not found[0].seconds > 0:
@@ -74,18 +73,12 @@ def single(text: str) -> float | None:
 
 
 def is_open(text: str) -> bool:
-    """True if the text leaves the length open: a choice (`12-24 hours`), a product (`2 x 12 hours`), a stray
-    half."""
+    """True if a text leaves the length open: a choice (`12-24 h`), a product (`2 x 12 h`), a stray half."""
     rest = list(text)
     found = find(text)
     for length in found:
         rest[length.start : length.end] = " " * (length.end - length.start)
-    return bool(_CHOICE.search(text) or (found and _HALF.search("".join(rest))))
-
-
-def is_numeric(text: str) -> bool:
-    """True if a text has numbers in it; without a length found, their unit is missing (`12`, `12:00`)."""
-    return bool(re.search(r"\d", text) or _HALF.search(text))
+    return bool(_CHOICE.search(text) or (found and HALF.search("".join(rest))))
 
 
 def _lengths(match: re.Match[str]) -> list[Length]:
@@ -94,9 +87,11 @@ def _lengths(match: re.Match[str]) -> list[Length]:
     lengths: list[Length] = []
     smallest = float("inf")
     for part in re.finditer(_PART, match.group()):
-        unit = _unit(part["unit"])
-        halves = bool(part["more"]) + bool(part["tail"])
-        seconds = sign * (_amount(part["number"]) + 0.5 * halves) * unit
+        letters = (letter for chinese, letter in _CHINESE_UNITS.items() if chinese in part["unit"])
+        unit = _SECONDS[next(letters, part["unit"][0].lower())]
+        word, halves = re.sub(r"\s+", "-", part["number"].lower()), bool(part["more"]) + bool(part["tail"])
+        amount = _WORDS[word] if word in _WORDS else float(word.replace(",", ""))
+        seconds = sign * (amount + 0.5 * halves) * unit
         start = match.start() + part.start() if lengths else match.start()
         if lengths and unit < smallest:
             start, seconds = lengths[-1].start, seconds + lengths.pop().seconds
@@ -104,13 +99,3 @@ def _lengths(match: re.Match[str]) -> list[Length]:
         lengths.append(Length(seconds, start, end, text[start:end]))
         smallest = unit
     return lengths
-
-
-def _amount(number: str) -> float:
-    word = re.sub(r"\s+", "-", number.lower())
-    return _WORDS[word] if word in _WORDS else float(number.replace(",", ""))
-
-
-def _unit(unit: str) -> float:
-    letters = (letter for chinese, letter in _CHINESE_UNITS.items() if chinese in unit)
-    return _SECONDS[next(letters, unit[0].lower())]

@@ -169,8 +169,7 @@ def _place(value: str) -> str | None:
 
 
 def _globs(value: str, block: bool) -> list[str] | None:
-    """The globs of a line that holds nothing else; None when it holds other words, or leads out of the
-    codebase."""
+    """The globs of a line that holds nothing else and stays in the codebase; None for any other."""
     literals = () if block else spans(value).literals
     words = [text.strip() for text in literals] or [word for word in _SEPARATORS.split(value) if word]
     rest = re.sub(r"`+[^`]*`+", " ", value) if literals else ""

@@ -73,8 +73,7 @@ def _collect(item: Item, whole: list[Candidate], first: list[Candidate]) -> list
 
 
 def _is_about_first(before: str, after: str, so_far: bool) -> bool:
-    """True if a length belongs to the first step: the last word on it before the length decides, else the
-    one behind it."""
+    """True if a length is for the first step: by the last word on it before, else the one behind."""
     *earlier, near = _CLAUSE.split(before)
     for text in (near, after, *reversed(earlier)):
         mention, whole = (
@@ -92,7 +91,8 @@ def _without_length(item: Item) -> list[Problem]:
     said = _short(item.value or item.text)
     value = durations.normalise(item.value)
     few = len(value.split()) <= 3
-    if durations.is_numeric(value) and ((item.label and item.strength <= Role.CONTENT) or few):
+    has_number = re.search(r"\d", value) or durations.HALF.search(value)
+    if has_number and ((item.label and item.strength <= Role.CONTENT) or few):
         return [Problem(item.line, f"{said!r} has no unit", f"write hours, minutes or days, as {_FORM}")]
     if not item.title and value and item.strength == Role.STATED and (item.label or few):
         return [Problem(item.line, f"{said!r} is no length of time", f"write one length, as {_FORM}")]

@@ -71,9 +71,7 @@ class Title:
 
 def read_title(text: str) -> Title | None:
     """The section that a heading (or a line used as one) opens; None for text that names no section.
-
-    Understands brackets of both widths, numbering, bold, code, escaped brackets and trailing remarks.
-    """
+    Understands brackets of both widths, numbering, bold, code, escaped brackets and trailing remarks."""
     text = _ESCAPE.sub(r"\1", text.strip())
     start = _end(_LEAD, text)
     bold = "**" in text[: start + 3] or "__" in text[: start + 3]

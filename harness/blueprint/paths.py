@@ -40,9 +40,7 @@ def find_paths(section: Section, *, config: bool = False) -> list[Candidate]:
 
 def resolve(value: str, base: Path, env: Mapping[str, str]) -> Path:
     """An absolute path: `~` and `$VAR` expanded, relative to `base`. Symbolic links are kept as they are.
-
-    Raises PathValueError for an unset variable, an unknown user or something that is no path.
-    """
+    Raises PathValueError for an unset variable, an unknown user or something that is no path."""
 
     def variable(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -73,8 +71,7 @@ def exists(path: Path) -> bool:
 
 
 def _of_item(item: Item, config: bool) -> Iterator[Candidate]:
-    """The candidates of one item, line by line; what is wrapped in a sentence counts less than what stands
-    alone."""
+    """The candidates of one item, by line; one in a sentence counts less than one that stands alone."""
     stated = item.block or (bool(item.label) and item.role in (Role.STATED, Role.CONTENT))
     for number, line in enumerate(item.value.split("\n"), start=item.value_line):
         line = (line if item.block else line.replace("\\_", "_")).strip().strip("*").strip()
@@ -145,8 +142,7 @@ def _from_words(line: str, stated: bool, config: bool) -> Iterator[_Found]:
 
 
 def _unclear_end(value: str, line: str) -> str:
-    """A doubt where Chinese words may have been glued to a path; a line that is nothing but a path may end
-    in them."""
+    """A doubt where Chinese words may be glued to a path, unless the line is nothing but the path."""
     glued = _GLUED.search(value) or (value != line and _ENDS_CHINESE.search(value))
     return f"where does the path end in {line!r}?" if glued and not exists(Path(value)) else ""
 

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Container, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,15 +14,18 @@ from harness.blueprint.choice import Candidate, choose
 from harness.blueprint.commands import find_commands, logical_lines
 from harness.blueprint.document import Section, read_document
 from harness.blueprint.extras import read_code_changes, read_host, read_keys, read_metrics
-from harness.blueprint.labels import Role, is_nothing, role_of
+from harness.blueprint.labels import Role, bare, is_nothing, is_placeholder, role_of
 from harness.blueprint.limits import read_limits
 from harness.blueprint.paths import PathValueError, exists, find_paths, resolve
-from harness.blueprint.source import load_text
 from harness.blueprint.types import DEFAULT_FIRST_STEP_S, DEFAULT_MAX_TIME_S, Blueprint, Problem, Severity
-from harness.blueprint.unfilled import unfilled
+from harness.codec import decode
+from harness.installation import own_text, templates_dir
 from harness.wording import exact_duration
 
 T = TypeVar("T")
+LARGEST_BYTES = 256 * 1024
+ABOUT_WHAT_RUNS = (names.PURPOSE, names.YAML, names.COMMAND)
+"""Sections of which one has to say something."""
 _EXPORT = re.compile(r"export [A-Za-z_]\w*=\S*")
 _ORIGINAL_DEFAULTS = {".", "venv/bin/python", ".venv/bin/python", "auto_agent/exp_results"}
 _PURPOSE_LABEL = re.compile(
@@ -46,7 +50,7 @@ def read(path: Path, cwd: Path | None = None, env: Mapping[str, str] | None = No
     if path.suffix != ".json":
         return reader.read(text)
     try:
-        return Blueprint.from_json(json.loads(text))
+        return decode(Blueprint, json.loads(text))
     except (ValueError, RecursionError) as error:
         message = f"no blueprint as data: {error}"
         return reader.read("", Problem(1, message, "name the blueprint.md beside it"))
@@ -198,8 +202,7 @@ class _Reader:
         return chosen
 
     def _nothing_found(self, section: Section, what: str, form: str) -> None:
-        """A section that talks but names no value is an error, unless it only describes or says `Default:
-        …`."""
+        """A section that talks but names no value is an error, unless it describes or says `Default:`."""
         talk = [
             item
             for item in section.items
@@ -298,8 +301,7 @@ class _Reader:
 
 
 def _purpose_text(section: Section) -> str:
-    """The words of the section, without the labels `description:` and `content 1:`; hints stay marked as
-    such."""
+    """The words of the section without the labels `description:` and `content 1:`; hints keep theirs."""
     body = []
     for item in section.items:
         if item.title:
@@ -312,3 +314,60 @@ def _purpose_text(section: Section) -> str:
         if text and not (is_nothing(text) and len(text) < 12):
             body.append(text.strip())
     return "\n".join(body)
+
+
+# --- the text of the file, whatever it holds ----------------------------------------------------------------
+
+
+def load_text(path: Path) -> str | Problem:
+    """The file as text, in UTF-8 or UTF-16; the problem of one that is no text."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        return Problem(1, "there is no such file", "check the path; `harness new NAME` writes a blueprint")
+    except IsADirectoryError:
+        return Problem(1, "this is a folder", f"name the file in it, as {path / 'blueprint.md'}")
+    except (OSError, ValueError) as error:
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        return Problem(1, message, "check its permissions")
+    if len(data) > LARGEST_BYTES:
+        return Problem(
+            1, f"larger than {LARGEST_BYTES // 1024} KiB: this is no blueprint", "keep plans short"
+        )
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        return Problem(line, "not a text in UTF-8", "save it as UTF-8")
+    before, binary, _ = text.partition("\0")
+    if binary:
+        return Problem(before.count("\n") + 1, "a binary file", "name the blueprint's Markdown file")
+    return text
+
+
+# --- sections that nobody has filled in ---------------------------------------------------------------------
+
+
+def unfilled(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    """Of purpose, config and command those that are there and say nothing of their own."""
+    return tuple(name for name in ABOUT_WHAT_RUNS if name in sections and _says_nothing(sections[name]))
+
+
+def _says_nothing(section: Section) -> bool:
+    """A heading may have words behind the name; a line of text with words behind it says something."""
+    own = [item for item in section.items if item.value.strip() and not (item.title and section.heading)]
+    return all(is_placeholder(bare(item.value) if item.block else item.value) for item in own) or _words(
+        section
+    ) in _original(section.name)
+
+
+def _words(section: Section) -> str:
+    return " ".join(section.text.split()).strip(" -")
+
+
+@cache
+def _original(name: str) -> tuple[str, ...]:
+    """The template's own words for this section."""
+    text = own_text(templates_dir() / "blueprints" / "original.md")
+    return tuple(_words(section) for section in read_document(text)[0] if section.name == name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import templating
 from harness.blueprint.reader import parse
-from harness.blueprint.trainer import ask_own_trainer
+from harness.blueprint.surroundings import ask_own_trainer
 from harness.blueprint.types import Blueprint
 from harness.config.edit import ConfigEditError, edit
 from harness.config.keys import short_names
@@ -122,9 +122,7 @@ def publish(target: Path, files: Mapping[str, str], private: Collection[str] = (
 
 def render_config(name: str, settings: Mapping[str, Scalar]) -> str:
     """The config of an experiment that names none: GRPO, on a built-in task unless settings say else.
-
-    `settings`: short names or dotted keys to values. Raises ScaffoldError for a name that does not exist.
-    """
+    `settings`: short names or dotted keys to values. Raises ScaffoldError for a name that does not exist."""
     return _config_text(name, "grpo", dotted(settings))
 
 
@@ -146,8 +144,7 @@ def has_config(template: str) -> bool:
 
 
 def sort_answers(answers: Mapping[str, str], template: str) -> tuple[dict[str, str], dict[str, Scalar]]:
-    """Split the answers into the blueprint's and the config's; an unknown name is refused with a
-    ScaffoldError."""
+    """Split the answers into the blueprint's and the config's. Raises ScaffoldError for an unknown name."""
     sections: dict[str, str] = {}
     config: dict[str, Scalar] = {}
     for key, value in answers.items():
@@ -197,9 +194,8 @@ def _blueprint_text(
         values[key] = [line.strip() for line in values[key].split("\n") if line.strip()]
     text = templating.render(f"blueprints/{template}.md.j2", name=name, **values)
     understood = parse(text, target / "blueprint.md", cwd)
-    if not understood.can_run:
-        errors = (problem for problem in understood.problems if problem.severity == "error")
-        raise ScaffoldError("; ".join(f"{error.message} — {error.fix}" for error in errors))
+    if understood.errors:
+        raise ScaffoldError(understood.errors)
     _compare(values, understood, given)
     return text, understood.codebase_dir
 

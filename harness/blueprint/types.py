@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.blueprint.names import is_condition
-from harness.codec import decode, encode
+from harness.codec import encode
 
 if TYPE_CHECKING:
     from monitors.metrics import MetricPatterns
@@ -28,6 +28,11 @@ class Problem:
     fix: str
     """What to write or do instead."""
     severity: Severity = "error"
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong and how to fix it, on one line."""
+        return f"{self.message} — {self.fix}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,12 @@ class Blueprint:
     @property
     def can_run(self) -> bool:
         """True when no problem is an error."""
-        return not any(problem.severity == "error" for problem in self.problems)
+        return not self.errors
+
+    @property
+    def errors(self) -> str:
+        """Why it cannot run, in words; "" where it can."""
+        return "; ".join(each.sentence for each in self.problems if each.severity == "error")
 
     @property
     def patchable(self) -> str:
@@ -107,8 +117,3 @@ class Blueprint:
     def as_json(self) -> dict[str, Any]:
         """Everything understood as JSON values: absolute paths, seconds, null for NA; and `can_run`."""
         return {**encode(self), "can_run": self.can_run}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Blueprint":
-        """The blueprint that `as_json` wrote. Raises ValueError for anything else."""
-        return decode(Blueprint, value)

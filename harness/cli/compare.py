@@ -75,12 +75,12 @@ def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
     from harness.index import whole_sweep
     from harness.results.compare import compare_folders
     from harness.sweep import reporting
-    from harness.sweep.folder import SweepFolder
+    from harness.sweep.plan import SweepFolder
     from harness.sweep.state import load_state
 
     sweep = whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None
-    if sweep is not None and state is not None and state.plan is not None:
+    if sweep is not None and state is not None and state.plan.runs:
         return reporting.comparison(SweepFolder(sweep), state, asked)
     return compare_folders(folders, reporting.planned, asked)
 

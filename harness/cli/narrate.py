@@ -94,12 +94,11 @@ def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls
     from harness.codec import decode
     from harness.options import RunOptions
     from harness.results.narrative.added import TRANSCRIPT, Added
-    from harness.sweep.folder import SweepFolder
+    from harness.sweep.plan import SweepFolder
     from harness.sweep.reporting import comparison, narrated
     from harness.sweep.state import load_state
 
     state = load_state(folder)
-    assert state.plan is not None
     choice = _chosen(decode(RunOptions, state.plan.options), model, max_cost, max_calls)
     compared = comparison(SweepFolder(folder), state)
     writing = narrated(compared, choice.config, choice.limits, folder / TRANSCRIPT)

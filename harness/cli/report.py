@@ -33,7 +33,7 @@ def report(
 
 
 def _report_sweep(folder: Path) -> None:
-    from harness.sweep.folder import SweepFolder
+    from harness.sweep.plan import SweepFolder
     from harness.sweep.reporting import build
     from harness.sweep.state import load_state
 

@@ -339,7 +339,7 @@ def _go_on_detached(folder: Path) -> None:
     from harness.index import is_sweep
     from harness.resume_status import aftermath
     from harness.sweep import snapshot
-    from harness.sweep.ending import seal
+    from harness.sweep.reporting import seal
     from harness.sweep.state import Sweep
 
     elsewhere.check_taken_over(folder, typer.echo)

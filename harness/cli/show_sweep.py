@@ -15,11 +15,12 @@ import typer
 from harness import journal
 from harness.cli import tree
 from harness.cli.console import console, facts, print_facts, print_json, print_table
+from harness.codec import encode
 from harness.config import as_text, same_value
 from harness.environment import known_secrets
 from harness.index import JOURNAL
 from harness.results.text import clean_tree, one_line
-from harness.sweep.forecast import Forecast
+from harness.sweep.design import Forecast
 from harness.sweep.state import SweepState, load_state
 from harness.sweep.status import SweepStatus
 from harness.wording import short_duration, short_labels
@@ -57,7 +58,7 @@ def print_plan(plan: SweepPlan, seen: Forecast) -> None:
 def plan_json(plan: SweepPlan, seen: Forecast) -> dict[str, Any]:
     """The plan with its forecast, for `--json`."""
     found = asdict(seen) | {"fits_budget": seen.fits_budget}
-    return {"plan": plan.as_json(), "points": len(plan.points), **found}
+    return {"plan": encode(plan), "points": len(plan.points), **found}
 
 
 def show_sweep(folder: Path, json_output: bool) -> None:

@@ -211,7 +211,7 @@ def _show(asked: _Asked, as_json: bool) -> None:
     from harness.cli.show_sweep import plan_json, print_plan
     from harness.earlier_runs import estimate
     from harness.sweep.create import rehearse
-    from harness.sweep.forecast import forecast
+    from harness.sweep.design import forecast
     from harness.sweep.points import config_text
 
     warnings = rehearse(asked.plan, asked.blueprint)

@@ -15,13 +15,12 @@ from harness.cli.run import held, let_go
 from harness.cli.sweep_display import display_for
 from harness.journal.events import Detached, LetGo, StopAsked
 from harness.sweep import snapshot
-from harness.sweep.events import SweepReported
 from harness.sweep.hosts import HostError
 from harness.sweep.hosts.local import LocalHost
 from harness.sweep.plan import SweepError
 from harness.sweep.reporting import report
 from harness.sweep.scheduler import Scheduler
-from harness.sweep.state import Sweep
+from harness.sweep.state import Sweep, SweepReported
 from monitors.tmux import Session, TmuxError
 
 if TYPE_CHECKING:

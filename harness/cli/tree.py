@@ -23,7 +23,7 @@ from harness.results.manifest import plain
 from harness.results.raw import json_file, number_in
 from harness.results.text import one_line
 from harness.state import ExperimentState, fold
-from harness.sweep.folder import SweepFolder, newest_attempt
+from harness.sweep.plan import SweepFolder, newest_attempt
 from harness.sweep.run_files import progress
 from harness.wording import answer_text, metric_value_text
 from harness.wording import short_duration as duration
@@ -169,7 +169,7 @@ def sweep_row(folder: Path, with_runs: bool) -> Row:
 
 def status_of(folder: Path, state: SweepState) -> SweepStatus:
     """The sweep in this folder as it stands now, seen from outside its scheduler."""
-    from harness.sweep.events import SWEEP
+    from harness.sweep.state import SWEEP
     from harness.sweep.status import status
 
     now = journal.clock_of(journal.read(folder / JOURNAL, SWEEP))()

@@ -96,8 +96,7 @@ def _calls(text: str, state: Call, depth: int) -> Generator[Call, None, Call]:
 
 
 def _assigned(command: Simple, text: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables behind what a command assigns. One that the text asks for first (`[ -z "$X" ]`) keeps its
-    value."""
+    """The variables behind an assignment. One that is asked for first (`[ -z "$X" ]`) keeps its value."""
     found = dict(variables)
     for word in programs.assignments(command):
         name, _, value = word.value.partition("=")

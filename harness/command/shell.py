@@ -32,8 +32,7 @@ _GRAMMAR = _OPENING | _CLOSING | {"then", "do", "else", "elif", "!", "{", "}", "
 
 
 class CommandError(UserError, ValueError):
-    """The text cannot be read, or what is asked of it is not clear; the message says where, and what to write
-    instead."""
+    """The text, or what is asked of it, is not clear; the message says where, and what to write."""
 
 
 @dataclass(frozen=True)

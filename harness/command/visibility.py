@@ -35,8 +35,7 @@ _GIVEN = "given-by-the-run"
 
 
 def check_reaches(command: str, name: str, codebase: Path) -> None:
-    """Refuse a variable that the training would not see, or see with another value than it is given. Raises
-    CommandError."""
+    """Raise CommandError for a variable that the training would not see, or see with another value."""
     given = read(command).with_setting(f"env:{name}", _GIVEN)
     for each in given.shell_text.commands:
         _refuse_own_environment(each, name)

@@ -113,8 +113,7 @@ def _dump(data: Any) -> str:
 
 
 def _as_json(text: str) -> dict[str, Any] | None:
-    """The text read as JSON, each number as a word that keeps how it is written; None where it is YAML
-    only."""
+    """The text read as JSON, each number as a word as it is written; None where it is YAML only."""
 
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not JSON")
@@ -141,9 +140,7 @@ def _dump_json(data: dict[str, Any], before: str) -> str:
 
 def _says(text: str, data: CommentedMap) -> bool:
     """True if the text still means the data: comments beside removed keys can end up where they break it.
-
-    What `<<` merges in is only read again: its copies in `data` are those from before the edit.
-    """
+    What `<<` merges in is only read again: its copies in `data` are those from before the edit."""
     try:
         return load(text) == data or "<<" in text
     except ConfigEditError:

@@ -116,8 +116,7 @@ def is_length(key: str) -> bool:
 
 
 def named_segments(path: Path) -> tuple[str, ...]:
-    """The names of a path in lower case, `_` for `-`; keys with dots or slashes inside taken apart, places in
-    lists left out."""
+    """The names of a path, dotted keys taken apart, in lower case, `_` for `-`; places in lists left out."""
     parts = [part for key in path if not re.fullmatch(r"\[\d+\]", key) for part in re.split(r"[./:]", key)]
     spaced = (re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", part.strip()) for part in parts)
     return tuple(re.sub(r"[\s-]+", "_", part).lower() for part in spaced if part)
@@ -144,8 +143,7 @@ def is_protected(path: Path, protected: Iterable[str]) -> str | None:
 
 @cache
 def parameters() -> Mapping[str, Parameter]:
-    """All of them by name; the trainer's own defaults are those of its schema where a repair may change the
-    key."""
+    """All by name; the trainer's own defaults are those of its schema where a repair may change the key."""
     found = {}
     for name, row in _table()["parameters"].items():
         own = own_keys().get(row.get("keys", {}).get("ajet", ""))

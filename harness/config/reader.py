@@ -5,8 +5,6 @@ In: a file or its text. Out: its text, or a parser that counts while it reads, b
 cannot be read, or is more than any config, is an UnreadableConfigError that names the line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,8 +53,7 @@ def text_of(path: Path) -> str:
 
 @contextmanager
 def reading(text: str) -> Iterator[None]:
-    """Whatever a parser of this module, or of JSON or TOML, raises over the text inside is an
-    UnreadableConfigError."""
+    """Whatever a parser of YAML, JSON or TOML raises over the text inside is an UnreadableConfigError."""
     try:
         _check_size(len(text))
         yield

@@ -34,10 +34,6 @@ class Value:
     text: str
 
     @property
-    def is_empty_section(self) -> bool:
-        return self.kind in ("null", "map")
-
-    @property
     def whole(self) -> int | None:
         """A whole number of a size that settings have, from 1 on."""
         is_whole = self.kind == "int" and re.fullmatch(r"[1-9][0-9]{0,8}", self.text)
@@ -55,24 +51,21 @@ def values(text: str, version: tuple[int, int]) -> dict[Path, Value]:
 
 @lru_cache(maxsize=16)
 def readings(text: str) -> tuple[dict[Path, Value], ...]:
-    """`values` in each version of YAML, ours first; for reading only, they are kept. Raises
-    UnreadableConfigError."""
+    """`values` in each version of YAML, ours first, kept: only to be read. Raises UnreadableConfigError."""
     return tuple(values(text, version) for version in VERSIONS)
 
 
 def changed(
     before: Sequence[dict[Path, Value]], after: Sequence[dict[Path, Value]]
 ) -> dict[Path, tuple[Value | None, Value | None]]:
-    """The paths whose value differs in any of the `readings`, with both values (None: absent).
-
-    A section that only became empty or was filled is not listed; what stands in it is.
-    """
+    """The paths whose value differs in any of the `readings`, with both values (None: absent). A section that
+    only became empty or was filled is not listed; what stands in it is."""
     found: dict[Path, tuple[Value | None, Value | None]] = {}
     for old, new in zip(before, after, strict=True):
         for path in (*old, *(path for path in new if path not in old)):
             one, other = old.get(path), new.get(path)
             there, absent_in = (other, old) if one is None else (one, new)
-            is_filled = None in (one, other) and there is not None and there.is_empty_section
+            is_filled = None in (one, other) and there is not None and there.kind in ("null", "map")
             if one != other and not (is_filled and _has_below(absent_in, path)):
                 found.setdefault(path, (one, other))
     return found

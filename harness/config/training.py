@@ -23,16 +23,14 @@ class TrainingConfig:
 
     @classmethod
     def read(cls, path: Path | None) -> "TrainingConfig":
-        """Read the file at `path` (None or absent: no config). Raises UnreadableConfigError,
-        OSError."""
+        """Read the file at `path`; no config for None. Raises UnreadableConfigError, OSError."""
         if path is None or not path.exists():
             return cls({})
         return cls(config_edit.load(text_of(path)))
 
     @classmethod
     def of_attempt(cls, path: Path) -> "TrainingConfig":
-        """As `read`, of a file that a training may have altered: nothing is known of one that cannot be
-        read."""
+        """As `read`, of a file that a training may have altered: one that cannot be read holds nothing."""
         try:
             return cls.read(path)
         except (OSError, UnreadableConfigError):
@@ -85,8 +83,7 @@ def steps_fixed_by(config: Path) -> int | None:
 
 
 def for_attempt(text: str, attempt_dir: Path) -> str:
-    """The config an attempt runs with: an `ajet:` config with its outputs in `attempt_dir`, any other one
-    unchanged."""
+    """An attempt's config: an `ajet:` one with its outputs in `attempt_dir`, any other unchanged."""
     data = config_edit.load(text)
     if not isinstance(data.get("ajet"), Mapping):
         return text

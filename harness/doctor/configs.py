@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness import launching
-from harness.blueprint.trainer import ask_trainer
+from harness.blueprint.surroundings import ask_trainer
 from harness.command import Call
 from harness.config import reader, readings
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.settings import Settings
-from harness.doctor.similar_paths import similar
+from harness.doctor.settings import Settings, similar
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 _ACTOR = "actor_rollout_ref.actor"
@@ -97,8 +96,7 @@ def numbers_as_text(
 
 
 def numbers_are_numbers(launch: PlannedLaunch) -> Iterator[Finding]:
-    """Numbers such as `1e-2` are text to PyYAML; OmegaConf, which Hydra uses, and the bundled trainer take
-    them for numbers."""
+    """Numbers such as `1e-2` are text to PyYAML; not to OmegaConf (Hydra) and the bundled trainer."""
     if launch.is_bundled or launch.settings.is_of_verl or launch.look.parser == "hydra":
         return
     for file, key, there, number in numbers_as_text(launch.calls, launch.config_path, launch.config_text):

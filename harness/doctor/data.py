@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.model_files import stands_for
+from harness.doctor.model import stands_for
 from harness.doctor.settings import local_path
 from harness.wording import did_you_mean
 

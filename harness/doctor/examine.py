@@ -4,23 +4,30 @@ In: a blueprint and where its results go. Out: findings, in the order of the che
 takes too long becomes a warning that says so; none stops another.
 """
 
+import asyncio
+import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReadyError
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.blueprint.trainer import TIMEOUT_S
+from harness.blueprint.surroundings import TIMEOUT_S
 from harness.blueprint.types import Blueprint
 from harness.doctor import configs, data, model, paths, program, resources
-from harness.doctor.asking import LIMIT_S
-from harness.doctor.findings import Finding, warning
-from harness.doctor.launch import PlannedLaunch, planned, this_machine
+from harness.doctor.findings import Finding, fine, warning
+from harness.doctor.launch import LIMIT_S, PlannedLaunch, planned, this_machine
 from harness.environment import known_secrets
+from harness.options import RunOptions
 from harness.redaction import redact
 from monitors.sandbox import PROBE_S
+
+if TYPE_CHECKING:
+    from harness.providers.choice import LlmConfig
 
 _LOOK_S = LIMIT_S + 5.0
 
@@ -132,3 +139,37 @@ def _result(check: Check, answer: Future[list[Finding]], patience_s: float) -> l
     except NotReadyError:
         text = f"the check of {check.name} was not done within {check.limit_s:g} s"
         return [warning(text, "look at it yourself: a disk or a program there does not answer")]
+
+
+def of_language_model(cwd: Path) -> Iterator[Finding]:
+    """What was found of the model that runs started in `cwd` would ask; nothing where none is configured."""
+    from harness.providers.choice import configured
+    from harness.providers.settings import ConfigurationError
+
+    try:
+        config = configured(None, cwd, os.environ)
+        if config is None:
+            return
+        trouble = asyncio.run(_trouble_of(config))
+    except ConfigurationError as error:
+        yield warning(str(error), "until then the playbook decides")
+        return
+    if trouble:
+        yield warning(f"{config.word.text} does not answer: {trouble}", "until it does the playbook decides")
+    else:
+        yield fine(f"{config.word.text} answers")
+
+
+async def _trouble_of(config: "LlmConfig") -> str:
+    from harness.providers.choice import limits_of, open_model
+    from harness.providers.conversation import Account
+    from harness.providers.trial import trouble_of
+
+    account, options = Account(), RunOptions(max_cost_usd=config.max_cost_usd, max_calls=config.max_calls)
+    with tempfile.TemporaryDirectory() as folder:
+        transcript = Path(folder) / "transcript.jsonl"
+        model = open_model(config, limits_of(options, config), account.record, transcript)
+        try:
+            return await trouble_of(model, account.spending)
+        finally:
+            await model.close()

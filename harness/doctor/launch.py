@@ -5,35 +5,119 @@ Out: `PlannedLaunch`; a look into the interpreter and a question to the GPUs tak
 when first asked for.
 """
 
+import json
 import re
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import TypeAdapter
+
 from harness import environment, launching
 from harness.blueprint.types import Blueprint
 from harness.command import Call, PythonProgram, calls, python_programs, values_of
-from harness.config import edit, flatten
+from harness.config import flatten
 from harness.config.reader import UnreadableConfigError, text_of
-from harness.doctor import asking
-from harness.doctor.asking import Look, Question
+from harness.config.training import TrainingConfig
 from harness.doctor.settings import Settings, modules_of, spellings
+from harness.installation import own_text
 from harness.machine.gpus import GpuError, GpuState, read_gpus
 from harness.options import RunOptions
 from monitors.files import AttemptFiles
 
-T = TypeVar("T")
-
+LIMIT_S = 20.0
+_MARK = "harness-doctor:"
+_PROBE = Path(__file__).with_name("probe.py")
 _UNKNOWN_ATTEMPT = AttemptFiles(Path("$HARNESS_ATTEMPT_DIR"))
 """Its folder is known when it is launched; words of the command that name it stay unknown till then."""
 _HYDRA_MODULES = ("verl.trainer.main_ppo", "recipe.dapo.main_dapo")
 _CLUSTER_MODULES = ("verl", "ray", "vllm", "sglang", "deepspeed", "trinity")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """`search`: folders that the programs put first on their path. `modules`: name → who wants it. `program`:
+    what is started: its script or else its module, and its words."""
+
+    scripts: tuple[str, ...]
+    modules: Mapping[str, str]
+    search: tuple[str, ...]
+    is_hydra: bool
+    program: tuple[str, str, tuple[str, ...]] | None
+
+
+@dataclass(frozen=True)
+class Start:
+    """How far a program came: `read` its arguments, `refused` them, `raised`, `ended`, `stopped` before
+    anything could be known, or was not started because the system cannot keep it from writing
+    (`not_contained`). `printed`: its output; `kinds`: the classes of what it raised."""
+
+    outcome: str = "stopped"
+    message: str = ""
+    printed: str = ""
+    errors: str = ""
+    kinds: tuple[str, ...] = ()
+    where: str = ""
+    status: int | str = 0
+    flags: tuple[str, ...] = field(default=(), repr=False)
+    is_of_variables: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the interpreter answered. `missing`: module → who wants it. `broken`: (file, line, why) of sources
+    that are no Python to it. `absent`: (place, name, module, names there are) of names that sources import
+    from local modules which do not have them. `changes_path`: the sources change `sys.path` themselves.
+    `parser`: what reads the arguments, or "". `failure`: why there is no answer, "" where there is one."""
+
+    version: tuple[int, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    broken: tuple[tuple[str, int | None, str], ...] = ()
+    absent: tuple[tuple[str, str, str, tuple[str, ...]], ...] = ()
+    changes_path: bool = False
+    parser: str = ""
+    failure: str = ""
+    start: Start = Start()
+
+
+def ask(python: Path, asked: Question, environment: Mapping[str, str], cwd: Path) -> Look:
+    """Start the interpreter and ask it. Takes as long as the imports of the program. Never raises."""
+    try:
+        done = subprocess.run(
+            [str(python), "-c", own_text(_PROBE)],
+            input=json.dumps(asdict(asked)).encode(),
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+            cwd=cwd if cwd.is_dir() else None,
+            env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,
+        )
+        output, errors, why = done.stdout, done.stderr, f"ends with status {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        output, errors, why = error.stdout or b"", b"", f"did not answer within {LIMIT_S:g} s"
+    except OSError as error:
+        return Look(failure=f"does not start: {error.strerror}")
+    said = errors.decode(errors="replace").strip()
+    answers = output.decode(errors="replace").split(f"\n{_MARK}")[1:]
+    if not answers:
+        return Look(failure=f"{why}: {(said.splitlines() or ['it says nothing'])[-1][:300]}")
+    answer, _, printed = answers[0].partition("\n")
+    found = json.loads(answer)
+    if len(answers) > 1:
+        found["start"] = {**json.loads(answers[-1]), "printed": printed.strip(), "errors": said}
+    return TypeAdapter(Look).validate_python(found)
+
+
+# --- the launch ---------------------------------------------------------------------------------------------
 
 
 class Once(cached_property[T]):
@@ -134,7 +218,7 @@ class PlannedLaunch:
         """What its interpreter answers."""
         call = self.started.call if self.started else None
         variables, folder = (call.variables, call.folder) if call else (self.environment, None)
-        return asking.ask(self.python, self.question, variables, folder or self.codebase)
+        return ask(self.python, self.question, variables, folder or self.codebase)
 
     @Once
     def gpus(self) -> tuple[GpuState, ...]:
@@ -199,9 +283,7 @@ def planned(
     if draft is None and blueprint.yaml_path is not None:
         with suppress(OSError, UnreadableConfigError):
             text = text_of(blueprint.yaml_path)
-    config: Mapping[str, Any] = {}
-    with suppress(UnreadableConfigError):
-        config = edit.load(text or "")
+    config = TrainingConfig.of_text(text or "").data
     started = calls(blueprint.launch_command or "", blueprint.codebase_dir, given)
     known = ((word for word in call.words if call.is_known(word) or "=" in word) for call in started)
     settings = Settings(flatten(config) | values_of("\n".join(map(shlex.join, known))))

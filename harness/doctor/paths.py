@@ -17,9 +17,8 @@ from harness.config.reader import UnreadableConfigError
 from harness.doctor.configs import named_files
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.model_files import stands_for
-from harness.doctor.settings import Settings, local_path
-from harness.doctor.similar_paths import similar
+from harness.doctor.model import stands_for
+from harness.doctor.settings import Settings, local_path, similar
 from harness.wording import did_you_mean
 
 _ARE_READ = re.compile(

@@ -1,7 +1,7 @@
 """Runs inside the experiment's own interpreter, standard library only: says what it has and what programs
 import, then starts the program, and ends it when it has read its arguments.
 
-In: JSON on standard input (see `asking.Question`). Out: a line of JSON on the standard output for each of the
+In: JSON on standard input (see `launch.Question`). Out: a line of JSON on the standard output for each of the
 two. Modules are looked for, not imported; of sources only `import` statements at the top are read, as this
 very interpreter parses them. The program is given its own words. It ends, without a word, before the first
 file that it would write, process that it would start and connection that it would open. The kernel (Landlock)

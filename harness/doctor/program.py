@@ -10,9 +10,8 @@ from harness.command import PythonProgram
 from harness.config import edit, flatten
 from harness.config.packages import package_of
 from harness.config.reader import UnreadableConfigError, text_of
-from harness.doctor.asking import Start
 from harness.doctor.findings import Finding, fine, problem, warning
-from harness.doctor.launch import PlannedLaunch
+from harness.doctor.launch import PlannedLaunch, Start
 from harness.doctor.settings import BUNDLED, FLASH_ATTENTION
 from harness.wording import did_you_mean
 
@@ -56,8 +55,7 @@ def runs(launch: PlannedLaunch) -> Iterator[Finding]:
 
 
 def modules(launch: PlannedLaunch) -> Iterator[Finding]:
-    """The program's files are valid Python, and every module that they import at the top, or that a setting
-    asks for, is there."""
+    """The program's files are valid Python; every module that they, or a setting, ask for is there."""
     seen = launch.look
     for file, line, why in seen.broken:
         text = f"{launch.shown(Path(file))} is no valid Python: line {line}: {why}"
@@ -175,8 +173,7 @@ def _raised(launch: PlannedLaunch, name: str, start: Start) -> Finding:
 
 
 def _left_open(printed: str) -> list[str]:
-    """Keys that are `???` in the config that a Hydra program has composed, without parts that are switched
-    off."""
+    """Keys that are `???` in the config that a Hydra program composed, but for parts switched off."""
     try:
         values = flatten(edit.load(printed))
     except UnreadableConfigError:

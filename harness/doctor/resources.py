@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from harness.config import edit
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
-from harness.doctor.model_files import weights_bytes
+from harness.doctor.model import weights_bytes
 from harness.doctor.settings import spellings
 from harness.machine import disk
 from harness.machine.disk import in_words

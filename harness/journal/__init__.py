@@ -1,6 +1,6 @@
 """What happened in a run or a sweep, for good: typed events in an append-only file.
 
-`events` and `model_events` have one class per kind of entry of a run (`harness.sweep.events` those of a
+`events` and `model_events` have one class per kind of entry of a run (`harness.sweep.state` those of a
 sweep) and say which may follow which (`order`); `journal` is the file; `recorded` is a folder with its
 journal and the state folded from it.
 """

@@ -4,6 +4,7 @@ In: /proc and the control groups of versions 1 and 2. Out: bytes and cores.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +41,9 @@ def memory_available(root: Path = CGROUP, own: Path = OWN_GROUPS) -> int:
     for folder in _groups("memory", root, own):
         if (limit := _limit(folder)) is not None:
             used = _number_in(folder / "memory.current") or _number_in(folder / "memory.usage_in_bytes") or 0
-            free = min(free, max(0, limit - used + _reclaimable(folder)))
+            stat = re.search(r"^inactive_file (\d+)$", _text(folder / "memory.stat"), re.MULTILINE)
+            cached = int(stat[1]) if stat else 0  # the kernel gives file caches up before it kills
+            free = min(free, max(0, limit - used + cached))
     return free
 
 
@@ -76,12 +79,6 @@ def _quotas(root: Path, own: Path) -> Iterator[float]:
             quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit() and int(quota) > 0 and int(period) > 0:
             yield int(quota) / int(period)
-
-
-def _reclaimable(folder: Path) -> int:
-    """Bytes of file cache in a group, which the kernel gives up before it kills."""
-    stat = dict(line.split(" ", 1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
-    return int(stat.get("inactive_file", 0))
 
 
 def _text(path: Path) -> str:

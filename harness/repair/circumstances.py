@@ -107,7 +107,7 @@ def _hidden_path(now: Situation, plan: Blueprint) -> Seen:
 
 def _named_path(now: Situation, plan: Blueprint) -> Seen:
     """The setting that names the missing path, and the name beside it that is most like it."""
-    from harness.doctor.similar_paths import similar
+    from harness.doctor.settings import similar
 
     yield from _hidden_path(now, plan)
     path = now.captured("path").rstrip("/.")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import index, journal
-from harness.doctor.model_files import fault_of_weights
+from harness.doctor.model import fault_of_weights
 from harness.experiment import Experiment
 from monitors.files import AttemptFiles
 from monitors.launch import kill_leftovers, leftovers

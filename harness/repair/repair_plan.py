@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import actions, launching
 from harness.attempt import Diagnosis, Remedy
-from harness.doctor import model_files
+from harness.doctor.model import is_cached
 from harness.environment import of_training
 from harness.experiment import Experiment
 from harness.guard import progress
@@ -78,7 +78,7 @@ def machine(experiment: Experiment, environment: dict[str, str]) -> Machine:
     state = experiment.state
     return Machine.here(
         cpu_count=lambda: os.cpu_count() or 1,
-        is_cached=lambda name, revision: model_files.is_cached(environment, name, revision),
+        is_cached=lambda name, revision: is_cached(environment, name, revision),
         owned=lambda what: leftovers.owned(experiment, what),
         why_not_install=lambda: installing.why_not(state.blueprint.venv_exe, state.options.allow_install),
     )

@@ -4,37 +4,31 @@ Everything that can be refused is refused here, before the first run. A kill in 
 whose journal has not begun; the next sweep of that name takes it over and writes it anew.
 """
 
-import logging
 import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness import index
 from harness.atomic_write import copy_private, write_atomically, write_json
+from harness.blueprint import Blueprint
+from harness.codec import encode
 from harness.experiment import Clock
 from harness.index import is_sweep
 from harness.journal import JournalOwnedError, Owner
 from harness.sweep import points, snapshot
-from harness.sweep.events import SweepCreated
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.reach import check_keys, warnings
+from harness.sweep.plan import SweepError, SweepFolder, SweepPlan
+from harness.sweep.points import check_keys, warnings
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import to_yaml
-from harness.sweep.state import Sweep, load_state
+from harness.sweep.state import Sweep, SweepCreated, load_state
 from monitors.clock import steady_time
 
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
-_log = logging.getLogger(__name__)
-
-
-def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
+def rehearse(plan: SweepPlan, blueprint: Blueprint) -> tuple[str, ...]:
     """Write what every run is started from into a folder that is thrown away; returns what is worth
     considering. Raises SweepError for what `make` would refuse."""
     base = points.Base(blueprint, points.config_text(blueprint), blueprint.codebase_dir)
@@ -48,15 +42,12 @@ def rehearse(plan: SweepPlan, blueprint: "Blueprint") -> tuple[str, ...]:
 def make(
     spec: SweepSpec,
     plan: SweepPlan,
-    blueprint: "Blueprint",
+    blueprint: Blueprint,
     proposal: Mapping[str, Any] | None = None,
     clock: Clock = steady_time,
 ) -> Sweep:
     """A new sweep, ready for its scheduler. `proposal`: what a model proposed, and its calls, kept beside the
-    plan.
-
-    Raises SweepError, JournalOwnedError (it is being made or run now), OSError.
-    """
+    plan. Raises SweepError, JournalOwnedError (it is being made or run now), OSError."""
     sweep = _claim(blueprint.result_dir.parent / plan.name, clock)
     try:
         folder, plan = sweep.folder, replace(plan, name=sweep.dir.name)
@@ -66,12 +57,9 @@ def make(
             write_json(folder.proposal, proposal)
         check_keys(plan, blueprint, points.config_text(blueprint))
         points.write_runs(plan, snapshot.base_of(blueprint, folder, snapshot.take(blueprint, folder)), folder)
-        write_json(folder.plan, plan.as_json(), mode=0o600)
+        write_json(folder.plan, encode(plan), mode=0o600)
         sweep_id = uuid.uuid4().hex[:12]
-        try:
-            index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))
-        except OSError as error:
-            _log.warning("%s will not be listed by `harness ls`: %s", sweep.dir, error)
+        index.add(index.IndexedRun(sweep_id, plan.name, str(sweep.dir), clock(), "sweep"))
         sweep.record(SweepCreated(sweep_id, plan))
         sweep.record(Owner.this_process(sweep.clock))
     except BaseException:
@@ -83,8 +71,7 @@ def make(
 
 
 def _claim(first: Path, clock: Clock) -> Sweep:
-    """Own the sweep's folder: a new one, one whose making was cut off, or the next free `-2`, `-3` … beside
-    finished ones."""
+    """Own the sweep's folder: new, left by a making that was cut off, or the next free `-2`, `-3` …"""
     candidate, number = first, 1
     while candidate.exists() and (is_sweep(candidate) or not _is_left_over(candidate)):
         if is_sweep(candidate) and load_state(candidate).finished_at is None:

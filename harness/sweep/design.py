@@ -1,10 +1,9 @@
-"""From a spec and its blueprint to the plan: levels and baselines, points, runs in their order.
+"""From a spec and its blueprint to the plan: levels and baselines, points, runs in their order; and what can
+be said of it before it runs (`Forecast`).
 
 In: a `SweepSpec` and the `Blueprint`. Out: `SweepPlan`. Nothing is written, and nothing is drawn by chance
 but with the spec's own seed: the same spec gives the same plan.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
@@ -13,23 +12,21 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from harness.blueprint import Blueprint
 from harness.codec import encode
 from harness.config import NOTHING, Scalar, as_text, same_meaning
-from harness.config.reader import UnreadableConfigError
 from harness.config.training import TRAINER_COMMON, TrainingConfig
+from harness.earlier_runs import Estimate
+from harness.machine.gpus import GpuError, usable
 from harness.options import RunOptions
 from harness.results.comparing.types import Expectation, Goal, Key, Point
 from harness.results.leading import PASS_RATE, goal_of
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan, SweepRun
-from harness.sweep.points import current
+from harness.sweep.points import current, reading
 from harness.sweep.spec import DEFAULT_SAMPLES, SweepSpec
 from harness.wording import short_labels
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
 Now = Callable[[str], object]
 """The value that the blueprint has for a key, NOTHING where it names none."""
@@ -95,8 +92,6 @@ def make_plan(
 
 def count_gpus() -> int:
     """The number of GPUs that a process started here may use. Raises SweepError."""
-    from harness.machine.gpus import GpuError, usable
-
     try:
         return len(usable(os.environ))
     except GpuError as error:
@@ -107,12 +102,8 @@ def is_ajet(blueprint: Blueprint) -> bool:
     """True if the bundled trainer's config tree is what the runs are made from."""
     if blueprint.yaml_path is None:
         return blueprint.launch_command is None
-    try:
+    with reading(blueprint.yaml_path):
         return TrainingConfig.read(blueprint.yaml_path).is_ajet
-    except UnreadableConfigError as error:
-        raise SweepError(f"{blueprint.yaml_path} is {error}") from error
-    except OSError as error:
-        raise SweepError(f"the config {blueprint.yaml_path} cannot be read: {error}") from error
 
 
 def _key(name: str, spec: SweepSpec, now: Now) -> Key:
@@ -210,8 +201,7 @@ class Defaults:
     gpus_here: Callable[[], int]
 
     def seeds(self) -> tuple[str, list[int | None]]:
-        """Where the seed stands and what it is in every round; ("", [None]) where no place for it is
-        known."""
+        """Where the seed stands and what it is in every round; ("", [None]) where no place is known."""
         spec = self.spec
         key = spec.seed_key or (SEED if self.is_ajet else "")
         if key and (key in spec.vary or key in spec.set):
@@ -274,8 +264,7 @@ class Defaults:
         return {f"{TRAINER_COMMON}.{name}": value for name, value in found.items()}
 
     def _gpus_of_config(self) -> int | None:
-        """The most that the bundled trainer's config asks for at any point; None where that is this one
-        machine's CPU, or not said."""
+        """The most that the bundled trainer's config asks for at any point; None for the CPU, or unsaid."""
         if not {"verl", "trinity"}.intersection(map(str, self._everywhere("ajet.backbone"))):
             return None
         if set(map(str, self._of("device"))) == {"cpu"}:
@@ -293,3 +282,76 @@ class Defaults:
 
 def _validates(every: object) -> bool:
     return every is NOTHING or (type(every) is int and every > 0)
+
+
+# --- how long it takes, and how small a difference it could find --------------------------------------------
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Times in seconds.
+
+    `run_s`, `all_s`: expected, None where no earlier run tells it; `source`: which runs do; `most_run_s`,
+    `most_all_s`: at the runs' own time limits. `within_budget`: how many runs the budget is enough for, by
+    what is expected, else at the limits; None without a budget. `two_points`: standard deviations between
+    seeds by which two points must differ to be found with 80 % power, None with one seed; `two_levels`: the
+    same for two values of a key, averaged over the other keys of a grid.
+    """
+
+    runs: int
+    run_s: float | None
+    all_s: float | None
+    most_run_s: float
+    most_all_s: float
+    within_budget: int | None
+    seeds: int
+    two_points: float | None
+    two_levels: dict[str, float]
+    source: str = ""
+
+    @property
+    def fits_budget(self) -> bool | None:
+        """True if the budget is enough for all runs; None without one."""
+        return None if self.within_budget is None else self.within_budget >= self.runs
+
+
+def forecast(plan: SweepPlan, estimate: Estimate | None, most_s: float) -> Forecast:
+    """`estimate`: what one run takes, None if unknown; `most_s`: what it may take at most. The canary,
+    whose time is not known, is not counted."""
+    estimate_s = estimate.run_s if estimate is not None else None
+    runs, seeds = len(plan.runs), len(plan.runs) // len(plan.points)
+    rounds = math.ceil(runs / plan.parallel)
+    one = most_s if estimate_s is None else estimate_s
+    within = None
+    if plan.budget_s is not None:
+        within = min(runs, math.floor(plan.budget_s / one) * plan.parallel) if one > 0 else runs
+    return Forecast(
+        runs=runs,
+        run_s=estimate_s,
+        all_s=None if estimate_s is None else rounds * estimate_s,
+        most_run_s=most_s,
+        most_all_s=rounds * most_s,
+        within_budget=within,
+        seeds=seeds,
+        two_points=detectable(seeds, 1),
+        two_levels=_levels(plan, seeds),
+        source=estimate.source if estimate is not None else "",
+    )
+
+
+def _levels(plan: SweepPlan, seeds: int) -> dict[str, float]:
+    if plan.design != "grid" or len(plan.keys) < 2:
+        return {}
+    found = {key.name: detectable(seeds, len(plan.points) // len(key.levels)) for key in plan.keys}
+    return {name: ratio for name, ratio in found.items() if ratio is not None}
+
+
+def detectable(seeds: int, points: int) -> float | None:
+    """Standard deviations that two groups of so many points must differ by: the test of `stats.contrast` at
+    5 %, 80 % power if all points scatter alike, before any correction for several comparisons; None with one
+    seed."""
+    from harness.results.stats import planned_ratio
+
+    if seeds < 2:
+        return None
+    return planned_ratio(2 * points, seeds) * math.sqrt(2 / (seeds * points))

@@ -9,32 +9,31 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from harness.actions import ProposeNext
 from harness.atomic_write import write_atomically
+from harness.blueprint import Blueprint, check_surroundings, check_trainer, read
+from harness.blueprint.types import MetricSpec
 from harness.environment import known_secrets
+from harness.experiment import Experiment
 from harness.redaction import Secrets, redact
 from harness.results.comparing.types import Comparison, Contrast, Point
 from harness.results.next_step import FOLDER, NextStep
 from harness.sweep import points
 from harness.sweep.create import rehearse
 from harness.sweep.design import make_plan
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError, SweepPlan, SweepRun
-from harness.sweep.proposal import MOST_RUNS, refusal, seed_refusal
-from harness.sweep.reach import check_keys
+from harness.sweep.plan import SweepError, SweepFolder, SweepPlan, SweepRun
+from harness.sweep.points import check_keys
+from harness.sweep.proposal import MOST_RUNS, refusals
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import checked, read_spec, to_yaml
 from harness.templating import render
 from harness.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from harness.actions import ProposeNext
-    from harness.blueprint import Blueprint
-    from harness.experiment import Experiment
 
 
 def after_run(asked: ProposeNext, experiment: Experiment) -> str:
@@ -57,22 +56,17 @@ def of_model(
 ) -> NextStep:
     """What a model proposes after a run that measured `metrics`. Raises SweepError with what is wrong."""
     _check(asked, metrics)
-    folder, words = _emptied(result_dir), (redact(asked.question, known), redact(asked.why, known), author)
-    try:
+    words = redact(asked.question, known), redact(asked.why, known), author
+    with _emptied(result_dir) as folder:
         if asked.vary:
             return _sweep(_spec(asked, blueprint, words[0]), blueprint, folder, words)
         return _run(asked, blueprint, folder, words)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
 
 
 def of_sweep(compared: Comparison, folder: SweepFolder) -> NextStep | None:
     """As many seeds as the contrasts need that were tested and not decided, which are fresh seeds, so that
     nothing is looked at twice; None where there are none, or more runs were needed than MOST_RUNS. Raises
     SweepError, OSError."""
-    from harness.blueprint import read
-
     keys = {key.name: key for key in compared.study.keys}
     undecided, seeds = _affordable(
         [one for one in compared.contrasts if one.key in keys and one.finding == "no detectable difference"]
@@ -97,12 +91,8 @@ def of_sweep(compared: Comparison, folder: SweepFolder) -> NextStep | None:
         "expect": [item.model_dump() for item in spec.expect if item.level in levels.get(item.key, ())],
     }
     why = render("sweeps/next.txt.j2", undecided=undecided, seeds=seeds).strip()
-    target = _emptied(folder.dir)
-    try:
+    with _emptied(folder.dir) as target:
         return _sweep(checked(fields), read(spec.blueprint), target, (spec.question, why, ""))
-    except BaseException:
-        shutil.rmtree(target)
-        raise
 
 
 def _affordable(contrasts: list[Contrast]) -> tuple[list[Contrast], int]:
@@ -118,8 +108,7 @@ def _affordable(contrasts: list[Contrast]) -> tuple[list[Contrast], int]:
 
 
 def _seeds_for(contrast: Contrast) -> int | None:
-    """Seeds per point with which two points that differ and scatter as these do are told apart in four of
-    five cases."""
+    """Seeds per point that tell two points like these (difference, scatter) apart in four of five cases."""
     from harness.results.stats import seeds_needed
 
     if not contrast.difference or not contrast.effect:
@@ -129,17 +118,14 @@ def _seeds_for(contrast: Contrast) -> int | None:
 
 
 def _check(asked: ProposeNext, metrics: tuple[str, ...]) -> None:
-    settings = [(key, value) for key, values in asked.vary.items() for value in values]
-    refused = [why for item in (*settings, *asked.set.items()) if (why := refusal(*item))]
-    if asked.seed_key and (why := seed_refusal(asked.seed_key)):
-        refused.append(why)
+    refused = refusals(asked.vary, asked.set, asked.seed_key)
     if not asked.vary and not asked.set:
         refused.append("nothing differs from this run: give vary, or set")
     if asked.metric and asked.metric not in metrics:
         hint = did_you_mean(asked.metric, metrics)
         refused.append(f"metric: this run has no {asked.metric!r}{hint}")
     if refused:
-        raise SweepError("; ".join(dict.fromkeys(refused)))
+        raise SweepError("; ".join(refused))
 
 
 def _spec(asked: ProposeNext, blueprint: Blueprint, question: str) -> SweepSpec:
@@ -168,13 +154,9 @@ def _sweep(spec: SweepSpec, blueprint: Blueprint, folder: Path, words: tuple[str
 
 def _run(asked: ProposeNext, blueprint: Blueprint, folder: Path, words: tuple[str, str, str]) -> NextStep:
     """One run with other settings, as a blueprint of its own, in which the metric that will tell leads."""
-    from harness.blueprint import check_surroundings, check_trainer, read
-    from harness.blueprint.types import MetricSpec
-
     run, point = SweepRun(FOLDER, FOLDER, None), Point(FOLDER, {}, True)
-    plan = SweepPlan(
-        "", "", str(blueprint.path), "grid", (), (point,), (run,), "", checked_settings(asked.set)
-    )
+    settings = checked({"blueprint": "x", "vary": {"any": [0, 1]}, "set": dict(asked.set)}).set
+    plan = SweepPlan("", "", str(blueprint.path), "grid", (), (point,), (run,), "", settings)
     base = points.Base(blueprint, points.config_text(blueprint), blueprint.codebase_dir)
     check_keys(plan, blueprint, base.config)
     place = SweepFolder(folder)
@@ -190,14 +172,9 @@ def _run(asked: ProposeNext, blueprint: Blueprint, folder: Path, words: tuple[st
     target = folder / "blueprint.md"
     write_atomically(target, points.for_readers(replace(made, result_dir=result_dir)), mode=0o600)
     plan_read = check_trainer(check_surroundings(read(target)))
-    if wrong := [each for each in plan_read.problems if each.severity == "error"]:
-        raise SweepError("; ".join(f"{each.message} — {each.fix}" for each in wrong))
+    if plan_read.errors:
+        raise SweepError(plan_read.errors)
     return _kept(f"harness run {shlex.quote(str(target))}", folder, words)
-
-
-def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys and values as `set` of a sweep takes them. Raises SweepError."""
-    return dict(checked({"blueprint": "x", "vary": {"any": [0, 1]}, "set": dict(settings)}).set)
 
 
 def _kept(command: str, folder: Path, words: tuple[str, str, str]) -> NextStep:
@@ -206,9 +183,14 @@ def _kept(command: str, folder: Path, words: tuple[str, str, str]) -> NextStep:
     return step
 
 
-def _emptied(result_dir: Path) -> Path:
-    """`next/` of the folder, without what was proposed before."""
+@contextmanager
+def _emptied(result_dir: Path) -> Iterator[Path]:
+    """`next/` of the folder, without what was proposed before; it goes again where nothing comes of it."""
     folder = result_dir / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    return folder
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder)
+        raise

@@ -1,21 +1,73 @@
-"""The plan of a sweep: everything decided before its first run, kept whole in the sweep's journal.
+"""The plan of a sweep, everything decided before its first run, kept whole in the sweep's journal; and its
+folder.
 
 *sweep*: one blueprint varied into points, each run with several seeds. *run*: one experiment. *job*: one
 process of the harness that carries a run; a run whose harness dies gets another job.
 """
 
-from __future__ import annotations
-
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from harness.codec import encode
 from harness.config.edit import Scalar
 from harness.errors import UserError
+from harness.index import JOURNAL
 from harness.results.comparing.types import Expectation, Goal, Key, Point
-from harness.sweep.folder import CANARY
 from harness.sweep.hosts import Needs
+
+CANARY = "canary"
+
+
+def newest_attempt(result_dir: Path) -> Path | None:
+    """The folder of a run's newest attempt; None before its first."""
+    try:
+        numbers = [int(entry.name) for entry in os.scandir(result_dir / "attempts") if entry.name.isdecimal()]
+    except OSError:
+        return None
+    return result_dir / "attempts" / f"{max(numbers):02d}" if numbers else None
+
+
+class SweepFolder:
+    """Where everything in a sweep's folder is; nothing is read or made here.
+
+    sweep.yaml: what a person wrote, everything explicit; blueprint.md: the base blueprint as issued;
+    plan.json: points, runs, needs, expectations; sweep.jsonl: the journal; proposal.json: what a model
+    proposed, and transcript.jsonl what it was asked, if one was; snapshot/: code and environment that all
+    runs share; plan/<run>/: blueprint.json, config.yaml of every run, and blueprint.md for readers;
+    jobs/<run>-NN/: the harness processes behind it; <run>/: the result folder of every run, canary/ that of
+    the canary; sweep_report.md, sweep_report.html, sweep.json, points.csv, figures/; next/: sweep.yaml of the
+    sweep that would decide what is open, proposal.json: why; finish.flag, written last.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.dir = folder
+        self.journal = folder / JOURNAL
+        self.spec = folder / "sweep.yaml"
+        self.blueprint = folder / "blueprint.md"
+        self.plan = folder / "plan.json"
+        self.proposal = folder / "proposal.json"
+        self.transcript = folder / "transcript.jsonl"
+        self.snapshot = folder / "snapshot"
+        self.finish_flag = folder / "finish.flag"
+
+    def run_blueprint(self, run: str) -> Path:
+        return self.dir / "plan" / run / "blueprint.md"
+
+    def run_data(self, run: str) -> Path:
+        """The same blueprint as data, which the run is started from."""
+        return self.dir / "plan" / run / "blueprint.json"
+
+    def run_config(self, run: str) -> Path:
+        return self.dir / "plan" / run / "config.yaml"
+
+    def result_dir(self, run: str) -> Path:
+        return self.dir / run
+
+    def job(self, run: str, number: int) -> Path:
+        return self.dir / "jobs" / f"{run}-{number:02d}"
+
 
 Design = Literal["grid", "one-at-a-time", "random"]
 
@@ -93,6 +145,5 @@ class SweepPlan:
         canary = self.canary if run.is_canary else {}
         return {**self.settings, **self.point(run.point).levels, **seed, **canary}
 
-    def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = encode(self)
-        return found
+
+NOT_PLANNED = SweepPlan("", "", "", "grid", (), (), (), "")

@@ -7,14 +7,12 @@ masked, what earlier runs measured, the limits, and how small a difference so ma
 is data to it. Nothing is written, and nothing runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -25,6 +23,9 @@ from harness.agent.excerpts import NotShownError
 from harness.agent.trainer_keys import TrainerKeys
 from harness.author.calls import ListKeys, Look, Sentence
 from harness.author.lookups import look
+from harness.blueprint import Blueprint
+from harness.codec import encode
+from harness.command.launch_command import bare
 from harness.config import as_text, keys, same_value
 from harness.config.edit import Scalar
 from harness.earlier_runs import Estimate, known_metrics
@@ -32,16 +33,12 @@ from harness.errors import UserError
 from harness.guard import science, variables
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, Ended, framed, talk
 from harness.providers.model import Model
-from harness.sweep.forecast import detectable
+from harness.sweep.design import detectable
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.points import config_text
-from harness.sweep.spec import Ablation, SweepSpec
+from harness.sweep.spec import Ablation, SweepSpec, kind_of
 from harness.sweep.spec_text import checked
-from harness.sweep.values import bare, kind_of
 from harness.wording import did_you_mean
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
 MOST_RUNS = 60
 LONGEST_BLUEPRINT = 12_000
@@ -99,8 +96,8 @@ class Proposal:
 
     def as_json(self) -> dict[str, Any]:
         words = {name: getattr(self, name) for name in ("hypothesis", "change_mind", "cautions")}
-        plan = self.plan.as_json()
-        return {"author": self.plan.author, "question": self.plan.question, **words, "plan": plan}
+        plan = self.plan
+        return {"author": plan.author, "question": plan.question, **words, "plan": encode(plan)}
 
 
 @dataclass
@@ -200,13 +197,9 @@ class Proposing:
         given = self.given
         if silent := [name for name in _ASKED_FOR if name not in {*proposed.model_fields_set, *given}]:
             raise SweepError(f"sweep: {', '.join(silent)} must be said")
-        settings = [(key, value) for key, varied in proposed.vary.items() for value in varied.values]
-        refused = [why for item in (*settings, *proposed.set.items()) if (why := refusal(*item))]
-        if proposed.seed_key is not None and "seed_key" not in given:
-            refused += filter(None, [seed_refusal(proposed.seed_key)])
-        if refused:
-            reasons = "; ".join(dict.fromkeys(refused[:_MOST_PROBLEMS]))
-            raise SweepError(f"{reasons} (a person can still vary it)")
+        vary = {key: varied.values for key, varied in proposed.vary.items()}
+        if refused := refusals(vary, proposed.set, "" if "seed_key" in given else proposed.seed_key):
+            raise SweepError(f"{'; '.join(refused[:_MOST_PROBLEMS])} (a person can still vary it)")
         own = proposed.model_dump(exclude_unset=True)
         both = {name: {**own.get(name, {}), **given.get(name, {})} for name in ("vary", "set")}
         spec = checked({**own, **given, **both, "blueprint": self.blueprint.path, "question": self.question})
@@ -224,6 +217,15 @@ class Proposing:
                     f"have none: {', '.join(map(as_text, unsaid))}"
                 )
         return spec
+
+
+def refusals(
+    vary: Mapping[str, Sequence[Scalar]], settings: Mapping[str, Scalar], seed_key: str | None
+) -> list[str]:
+    """Why a model may not decide these, each reason once."""
+    given = [*((key, value) for key, values in vary.items() for value in values), *settings.items()]
+    found = [refusal(*each) for each in given] + [seed_refusal(seed_key) if seed_key else None]
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def refusal(key: str, value: Scalar) -> str | None:
@@ -245,8 +247,7 @@ def refusal(key: str, value: Scalar) -> str | None:
 
 
 def seed_refusal(key: str) -> str | None:
-    """Why a model may not say that the seeds go to this key, or None: a key that is named otherwise would be
-    varied unseen."""
+    """Why a model may not call this key the seed, or None: named otherwise, it would be varied unseen."""
     last = keys.last_name((bare(key).lstrip("-+"),))
     is_seed = any(word.endswith("seed") for word in last.split("_"))
     if not is_seed or (kind_of(key) == "env" and variables.refuse(bare(key), "0")):

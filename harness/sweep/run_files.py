@@ -5,8 +5,6 @@ milliseconds however long the run, so that hundreds of runs can be looked at; th
 the raw files.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +13,7 @@ from typing import Any
 
 from harness.config.training import steps_fixed_by
 from harness.results.raw import json_file, number_in
-from harness.sweep.folder import SweepFolder, newest_attempt
+from harness.sweep.plan import SweepFolder, newest_attempt
 from monitors.files import AttemptFiles
 from monitors.logs import lines_at_end, tail
 from monitors.metrics_file import json_object

@@ -15,11 +15,20 @@ from harness.codec import decode
 from harness.journal.events import ActionFailed, AttemptEvent, Held, Intent, LetGo, OptionsGiven, Owner
 from harness.options import RunOptions
 from harness.self_command import HARNESS_WITHOUT_PYTHONPATH
-from harness.sweep.events import Closing, MetricNamed, RunAsks, RunEnded, RunGoesOn, RunMeasured, RunStarted
-from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import Host, Job, Lease
+from harness.sweep.plan import newest_attempt
 from harness.sweep.run_files import RunEnd, has_value, last_words, run_end
-from harness.sweep.state import RunState, Sweep
+from harness.sweep.state import (
+    Closing,
+    MetricNamed,
+    RunAsks,
+    RunEnded,
+    RunGoesOn,
+    RunMeasured,
+    RunStarted,
+    RunState,
+    Sweep,
+)
 from monitors.alarms import until
 from monitors.launch import environment_of_caller
 from monitors.metrics.row import metric_name

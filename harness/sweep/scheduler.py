@@ -13,11 +13,10 @@ from typing import Any
 from harness.journal.events import Held, StopAsked
 from harness.machine.disk import MIN_FREE_BYTES, in_words
 from harness.state import COUNTING, Verdict
-from harness.sweep.ending import SUCCESSES, Reporter, finish
-from harness.sweep.events import CanaryPassed, Closing, RunLeftOut, RunStarted
 from harness.sweep.hosts import Host, Lease, NeverFitsError
+from harness.sweep.reporting import SUCCESSES, Reporter, finish
 from harness.sweep.run_supervisor import RunSupervisor
-from harness.sweep.state import RunState, Sweep, usual_s
+from harness.sweep.state import CanaryPassed, Closing, RunLeftOut, RunStarted, RunState, Sweep, usual_s
 from monitors.resources import disk_free
 
 ASK_AGAIN_S = 2.0
@@ -184,8 +183,8 @@ class Scheduler:
         left = self._left_s() if state.of("queued") else None
         ends = [*([ASK_AGAIN_S] if stopping else []), *([LOOK_AGAIN_S] if state.held else [])]
         ends += [max(0.0, left)] if left is not None else []
-        if stopping:
-            await self._stop_what_runs()
+        for run in state.of("running") if stopping else ():
+            await asyncio.to_thread(self._host.stop, str(self.sweep.folder.job(run.name, run.job)))
         try:
             waited_for = {*self._followed.values(), *others}
             await asyncio.wait(waited_for, timeout=min(ends, default=None), return_when=FIRST_COMPLETED)
@@ -197,12 +196,8 @@ class Scheduler:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
         self._woken.clear()
-        for run in [run for run, task in self._followed.items() if task.done()]:
-            self._followed.pop(run).result()
-
-    async def _stop_what_runs(self) -> None:
-        for run in self.sweep.state.of("running"):
-            await asyncio.to_thread(self._host.stop, str(self.sweep.folder.job(run.name, run.job)))
+        for name in [name for name, task in self._followed.items() if task.done()]:
+            self._followed.pop(name).result()
 
     async def _let_go(self) -> None:
         for task in self._followed.values():

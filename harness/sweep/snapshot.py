@@ -6,8 +6,6 @@ is read, and compared with what is there then; the copy itself is not write-prot
 write beside their code.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -17,9 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.atomic_write import write_json
+from harness.blueprint import Blueprint
 from harness.codec import decode, encode
 from harness.command import paths_replaced, read_or_empty
 from harness.config import changed as config_changed
@@ -28,14 +27,10 @@ from harness.environment import KeptEnvironment
 from harness.repair.code_copy import CACHES, CodeCopy, freeze, installed_from
 from harness.results import provenance
 from harness.results.manifest import sha256
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError
+from harness.sweep.plan import SweepError, SweepFolder
 from harness.sweep.points import Base, config_text, leaves
 from harness.wording import listed
 from monitors.launch import environment_of_caller
-
-if TYPE_CHECKING:
-    from harness.blueprint import Blueprint
 
 MOST_NAMED = 5
 _MOST_WATCHED = 20_000  # source files of one folder that is not copied
@@ -92,8 +87,7 @@ def take(blueprint: Blueprint, folder: SweepFolder) -> Snapshot:
 
 
 def load(folder: SweepFolder) -> Snapshot:
-    """The snapshot of a sweep, wherever its folder lies now. Raises SweepError where there is none, or only
-    half of one."""
+    """The snapshot of a sweep, wherever its folder lies now. Raises SweepError for none, or half of one."""
     try:
         data = json.loads(_record(folder).read_text(encoding="utf-8"))
         data["copy"]["root"] = str(folder.snapshot / "code")
@@ -185,8 +179,7 @@ def _moved(copy: CodeCopy, path: str) -> str | None:
 
 
 def _expanded(command: str, variables: Mapping[str, str]) -> str:
-    """The command with its variables replaced by the values that it gives them itself, or that were frozen;
-    the others are left."""
+    """The command with the variables put in that it sets itself, or that were frozen; others are left."""
     own = read_or_empty(command).values
     known = {**variables, **{key[4:]: value for key, value in own.items() if key.startswith("env:")}}
     for _ in range(_MOST_ROUNDS):

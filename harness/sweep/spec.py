@@ -1,11 +1,13 @@
 """What may be asked of a sweep: the one schema of `sweep.yaml`, command line and a model's proposal.
 
+A key is a dotted config key, `arg:--flag` of the launch command, or `env:NAME`. A config's values are typed
+as YAML 1.2 types them; those of `arg:` and `env:` are the exact text that was written.
+
 In: plain data. Out: `SweepSpec`, checked as far as it can be without the blueprint; `design` does the rest.
 Problems are pydantic's, at their place; `spec_text` reads and writes the texts and makes sentences of them.
 """
 
-from __future__ import annotations
-
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +26,76 @@ from pydantic import (
 from pydantic_core.core_schema import ValidationInfo
 
 from harness.blueprint import durations
+from harness.command.launch_command import bare
 from harness.config import as_text, same_value
 from harness.config.edit import Scalar
+from harness.repair.remedies.situation import gib
 from harness.results.comparing.types import Goal
 from harness.sweep.plan import Design
-from harness.sweep.values import checked_key, checked_value, kind_of
+from harness.templating import yaml_scalar
 from harness.wording import did_you_mean
+from monitors.launch import is_secret_name
+
+Kind = Literal["config", "arg", "env"]
+_CONFIG_KEY = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
+_ARGUMENT = re.compile(r"--?[A-Za-z][\w.-]*|\+{0,2}[A-Za-z_][\w./@-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SET_BY_HARNESS = (
+    "ajet.experiment_dir",
+    "ajet.trainer_common.val_print_to_markdown_file_path",
+    "ajet.trainer_common.checkpoint_base_dir",
+)
+
+
+def kind_of(key: str) -> Kind:
+    """Where the key stands: in the config, the command, or the environment."""
+    return "arg" if key.startswith("arg:") else "env" if key.startswith("env:") else "config"
+
+
+def checked_key(key: str) -> str:
+    """The key. Raises ValueError where nothing can be set by it, with what to write instead."""
+    kind, name, why = kind_of(key), bare(key), ""
+    if kind == "arg":
+        if not _ARGUMENT.fullmatch(name):
+            why = f"{key!r} names no flag; write arg:--lr, arg:-n or arg:a.b"
+    elif kind == "env":
+        if not _VARIABLE.fullmatch(name):
+            why = f"{key!r} names no environment variable; write env:NAME"
+        elif name == "CUDA_VISIBLE_DEVICES":
+            why = f"{key} is what keeps runs apart; say how many GPUs a run gets with each.gpus"
+        elif is_secret_name(name):
+            why = f"{key} looks like a secret, and its values would stand in every report; export it instead"
+    elif ":" in key:
+        why = f"{key!r}: there is no such kind of key; write arg:--flag, env:NAME or a config key"
+    elif key.startswith(("-", "+")):
+        why = f"{key!r} is no config key; a flag of the command is written arg:{key}"
+    elif not _CONFIG_KEY.fullmatch(key):
+        why = f"{key!r} is no config key; write it with dots, as ajet.trainer_common.optim.lr"
+    elif key in _SET_BY_HARNESS:
+        why = f"{key} is set anew for every launch, so that runs do not write into each other; leave it out"
+    if why:
+        raise ValueError(why)
+    return key
+
+
+def checked_value(value: Any) -> Any:
+    """The value. Raises ValueError for what cannot be one."""
+    why = ""
+    if isinstance(value, list | dict):
+        why = (
+            f"{value!r} is a list or mapping, and only single values can be set: name a key inside it, or "
+            "put quotes around it where it is a text"
+        )
+    elif not isinstance(value, str | int | float | None):
+        why = f"{value} is read as a {type(value).__name__}; put quotes around it"
+    elif isinstance(value, float) and not math.isfinite(value):
+        why = f"{yaml_scalar(value)} is no finite number"
+    elif isinstance(value, str) and not value.isprintable():
+        why = f"{value!r} holds characters that cannot be seen"
+    if why:
+        raise ValueError(why)
+    return value
+
 
 DEFAULT_SAMPLES = 10
 LEAST_MEMORY = 1 << 20
@@ -155,24 +221,17 @@ class Each(Section):
     @field_validator("memory", mode="before")
     @classmethod
     def _memory(cls, memory: Any) -> Any:
-        if memory is not None and _bytes(str(memory)) < LEAST_MEMORY:
+        if memory is not None and (gib(str(memory)) or 0) * 2**30 < LEAST_MEMORY:
             raise ValueError(f"{memory!r} is no amount of memory; write it as `4 GB`")
         return memory
 
     @property
     def memory_bytes(self) -> int | None:
-        return _bytes(self.memory) if self.memory is not None else None
-
-
-def _bytes(text: str) -> int:
-    from harness.repair.remedies.situation import gib
-
-    return int((gib(text) or 0) * 2**30)
+        return int((gib(self.memory) or 0) * 2**30) if self.memory is not None else None
 
 
 class Ablation(Section):
-    """What is varied, how often it is run, and what is expected: the part of a sweep that a model may
-    propose."""
+    """What is varied, how often it is run, what is expected: what a model may propose of a sweep."""
 
     vary: Annotated[dict[KeyName, Varied], BeforeValidator(_levels)]
     """Keys and their values: `key: [v1, v2]`, or `key: {values: [v1, v2], baseline: v1}`. A key is a config

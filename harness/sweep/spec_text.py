@@ -4,8 +4,6 @@ Both are read as YAML 1.2 types them, but values of `arg:` and `env:` keys keep 
 written. Every problem is a `SweepError` that says where, and what to write instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from harness.config import reader
 from harness.sweep.plan import SweepError
-from harness.sweep.spec import Each, Expect, SweepSpec, Varied
-from harness.sweep.values import kind_of
+from harness.sweep.spec import Each, Expect, SweepSpec, Varied, kind_of
+from harness.templating import render
 from harness.wording import did_you_mean
 
 Place = tuple[str | int, ...]
@@ -88,10 +86,7 @@ def to_yaml(spec: SweepSpec) -> str:
 
 
 def as_yaml(values: Mapping[str, Any], about: str = "", hints: Mapping[str, Sequence[str]] = {}) -> str:
-    """Fields by name as an explained `sweep.yaml`. `about`: the first lines, as a comment; `hints`: comments
-    below a field."""
-    from harness.templating import render
-
+    """Fields as an explained `sweep.yaml`; `about`: its first comment, `hints`: comments below a field."""
     known = SweepSpec.model_fields
     fields = [
         {

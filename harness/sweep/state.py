@@ -1,11 +1,10 @@
-"""A sweep as its journal `sweep.jsonl` tells it: the state is a pure fold of the entries.
+"""A sweep as its journal `sweep.jsonl` tells it: everything that can stand there (`SWEEP`, one class per kind
+of entry, each with which may come before it), and the state, a pure fold of the entries.
 
 `SweepState` is the one thing that the scheduler, the display and the command line look at. One process owns a
 sweep at a time: whoever holds the lock on the journal. What is decided goes through `Sweep.record`, which is
 durable before it returns.
 """
-
-from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
@@ -14,12 +13,130 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.journal import Clock, Entry, Fold, Recorded
-from harness.journal.events import Finish, StopAsked
+from harness.journal.events import (
+    VERSION,
+    Detached,
+    Finish,
+    Held,
+    JournalRepaired,
+    LetGo,
+    Owner,
+    StopAsked,
+)
+from harness.journal.order import Event, Order, Step
 from harness.outcome import COUNTING, Verdict
 from harness.results.comparing.types import Goal
-from harness.sweep import events
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepPlan, SweepRun
+from harness.sweep.plan import NOT_PLANNED, SweepFolder, SweepPlan, SweepRun
+
+
+class SweepCreated(Event, kind="sweep_created", sets="begun"):
+    """The plan is fixed; the budget runs from now."""
+
+    sweep_id: str
+    plan: SweepPlan
+    version: int = VERSION
+
+
+class CanaryPassed(Event, kind="checked", sets="checked"):
+    """The first run, or a short one before it, has shown that the rest may start. `by`: what showed it."""
+
+    by: str
+
+
+class RunStarted(Event, kind="started", bars="over:{event.run}", sets="running:{event.run}"):
+    """A job for this run is about to be started. `job`: its number, from 1; `jobs_without_progress`: how many
+    in a row brought the run no further; `entries`: of its journal until now."""
+
+    run: str
+    job: int
+    lease_id: str
+    jobs_without_progress: int = 0
+    entries: int = 0
+
+
+class RunAsks(Event, kind="run_asks", needs="running:{event.run}"):
+    """The run has given its slot back until a person answers. `number`: of the entry of its journal that
+    asks; `alike`: the same for all runs that ask the same; `text`, `options`: of the question."""
+
+    run: str
+    number: int
+    alike: str
+    text: str
+    options: tuple[str, ...] = ()
+
+
+class RunGoesOn(Event, kind="run_goes_on", needs="running:{event.run}"):
+    """A person has answered the run, or the time for it is over: it goes on as soon as it has a slot."""
+
+    run: str
+
+
+class RunEnded(
+    Event, kind="ended", needs="running:{event.run}", clears="running:{event.run}", sets="over:{event.run}"
+):
+    """The run is over; nothing of it is started any more. `outcome`: as in its finish.flag, or "lost"."""
+
+    run: str
+    outcome: str
+    reason: str
+
+
+class MetricNamed(Event, kind="metric"):
+    """The metric that the runs are compared by, found in the first run that ended; which way is better.
+    `why`: how it was chosen, where neither plan nor purpose names it."""
+
+    metric: str
+    goal: Goal | None = None
+    why: str = ""
+
+
+class RunMeasured(Event, kind="measured", needs="over:{event.run}"):
+    """The metric at the end of the run."""
+
+    run: str
+    value: float | None
+
+
+class RunLeftOut(Event, kind="not_run", bars="running:{event.run} over:{event.run}", sets="over:{event.run}"):
+    """The run will never be started."""
+
+    run: str
+    reason: str
+
+
+class Closing(Event, kind="closing"):
+    """No run is started any more; those that run go on. `budget`: because the budget is used up."""
+
+    reason: str
+    budget: bool = False
+
+
+class Drifted(Event, kind="drifted"):
+    """What the runs shared and what had changed when the last one ended."""
+
+    changed: tuple[str, ...]
+
+
+class Narrated(Event, kind="narrated"):
+    """What a language model wrote for the report."""
+
+    sections: Mapping[str, Any] = field(default_factory=dict)
+
+
+class SweepReported(Event, kind="reported", bars="running"):
+    """The report is there. `error`: why it could not be built, "" where it could."""
+
+    headline: tuple[str, ...] = ()
+    error: str = ""
+
+
+_KINDS: tuple[type[Event], ...] = (
+    *(SweepCreated, Owner, JournalRepaired, StopAsked, LetGo, Detached, Held, Finish),
+    *(CanaryPassed, RunStarted, RunAsks, RunGoesOn, RunEnded, MetricNamed, RunMeasured),
+    *(RunLeftOut, Closing, Drifted, Narrated, SweepReported),
+)
+SWEEP = Order(SweepCreated, _KINDS, {Finish: Step(bars="running", sets="finished")})
+
 
 Status = Literal["queued", "running", "ended", "not_run"]
 
@@ -84,7 +201,7 @@ class SweepState:
     sweep_id: str = ""
     name: str = ""
     created_at: float = 0.0
-    plan: SweepPlan | None = None
+    plan: SweepPlan = NOT_PLANNED
     runs: Mapping[str, RunState] = field(default_factory=dict)
     metric: str = ""
     goal: Goal | None = None
@@ -98,16 +215,14 @@ class SweepState:
     stop_asked: str | None = None
     drifted: tuple[str, ...] | None = None
     narrative: Mapping[str, Any] = field(default_factory=dict)
-    reported: events.SweepReported | None = None
+    reported: SweepReported | None = None
     verdict: Verdict | None = None
     finished_at: float | None = None
 
     @property
     def deadline_at(self) -> float | None:
         """When the budget is used up, in epoch seconds; None without one."""
-        if self.plan is None or self.plan.budget_s is None:
-            return None
-        return self.created_at + self.plan.budget_s
+        return None if self.plan.budget_s is None else self.created_at + self.plan.budget_s
 
     def of(self, status: Status) -> tuple[RunState, ...]:
         """The runs with this status."""
@@ -152,7 +267,7 @@ def usual_s(runs: Iterable[RunState]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _created(state: SweepState, event: events.SweepCreated, entry: Entry) -> SweepState:
+def _created(state: SweepState, event: SweepCreated, entry: Entry) -> SweepState:
     plan = event.plan
     runs = {run.name: RunState(run) for run in plan.all_runs}
     return SweepState(event.sweep_id, plan.name, entry.time, plan, runs, plan.metric, plan.goal)
@@ -162,7 +277,7 @@ def _changed(state: SweepState, run: str, **changes: Any) -> SweepState:
     return replace(state, runs={**state.runs, run: replace(state.runs[run], **changes)})
 
 
-def _asks(state: SweepState, event: events.RunAsks, entry: Entry) -> SweepState:
+def _asks(state: SweepState, event: RunAsks, entry: Entry) -> SweepState:
     before = state.questions.get(event.alike, SharedQuestion(event.text, event.options, {}))
     question = replace(before, asked={**before.asked, event.run: event.number})
     state = replace(state, questions={**state.questions, event.alike: question})
@@ -175,7 +290,7 @@ def _not_idle(run: RunState, now: float) -> dict[str, Any]:
     return {"asks": "", "idle_since": None, "idle_s": idle_s}
 
 
-def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> SweepState:
+def _started(state: SweepState, event: RunStarted, entry: Entry) -> SweepState:
     return _changed(
         state,
         event.run,
@@ -188,7 +303,7 @@ def _started(state: SweepState, event: events.RunStarted, entry: Entry) -> Sweep
     )
 
 
-def _ended(state: SweepState, event: events.RunEnded, entry: Entry) -> SweepState:
+def _ended(state: SweepState, event: RunEnded, entry: Entry) -> SweepState:
     ended = {"status": "ended", "ended_at": entry.time, "outcome": event.outcome, "reason": event.reason}
     return _changed(state, event.run, **_not_idle(state.runs[event.run], entry.time), **ended)
 
@@ -200,27 +315,23 @@ def _finish(state: SweepState, event: Finish, entry: Entry) -> SweepState:
 FOLD: Fold[SweepState] = Fold(
     SweepState(),
     {
-        events.SweepCreated: _created,
-        events.CanaryPassed: lambda state, event, _: replace(state, checked=True),
-        events.RunStarted: _started,
-        events.RunAsks: _asks,
-        events.RunGoesOn: lambda state, event, _: _changed(state, event.run, asks=""),
-        events.RunEnded: _ended,
-        events.MetricNamed: lambda state, event, _: replace(
+        SweepCreated: _created,
+        CanaryPassed: lambda state, event, _: replace(state, checked=True),
+        RunStarted: _started,
+        RunAsks: _asks,
+        RunGoesOn: lambda state, event, _: _changed(state, event.run, asks=""),
+        RunEnded: _ended,
+        MetricNamed: lambda state, event, _: replace(
             state, metric=event.metric, goal=event.goal, metric_why=event.why, has_metric=True
         ),
-        events.RunMeasured: lambda state, event, _: _changed(state, event.run, value=event.value),
-        events.RunLeftOut: lambda state, event, _: _changed(
-            state, event.run, status="not_run", reason=event.reason
-        ),
-        events.Held: lambda state, event, _: replace(state, held=event.reason),
-        events.Closing: lambda state, event, _: replace(
-            state, closing=event.reason, is_out_of_budget=event.budget
-        ),
+        RunMeasured: lambda state, event, _: _changed(state, event.run, value=event.value),
+        RunLeftOut: lambda state, event, _: _changed(state, event.run, status="not_run", reason=event.reason),
+        Held: lambda state, event, _: replace(state, held=event.reason),
+        Closing: lambda state, event, _: replace(state, closing=event.reason, is_out_of_budget=event.budget),
         StopAsked: lambda state, event, _: replace(state, stop_asked=event.by),
-        events.Drifted: lambda state, event, _: replace(state, drifted=event.changed),
-        events.Narrated: lambda state, event, _: replace(state, narrative=event.sections),
-        events.SweepReported: lambda state, event, _: replace(state, reported=event),
+        Drifted: lambda state, event, _: replace(state, drifted=event.changed),
+        Narrated: lambda state, event, _: replace(state, narrative=event.sections),
+        SweepReported: lambda state, event, _: replace(state, reported=event),
         Finish: _finish,
     },
 )
@@ -230,7 +341,7 @@ fold = FOLD.fold
 class Sweep(Recorded[SweepState]):
     """One sweep's folder, owned by this process until `close`."""
 
-    FILE, ORDER, FOLD = "sweep.jsonl", events.SWEEP, FOLD
+    FILE, ORDER, FOLD = "sweep.jsonl", SWEEP, FOLD
 
     def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         """Own the folder's journal. Raises JournalOwnedError, JournalDamagedError."""
@@ -240,7 +351,6 @@ class Sweep(Recorded[SweepState]):
     @property
     def plan(self) -> SweepPlan:
         """The plan as it was fixed before the first run."""
-        assert self.state.plan is not None
         return self.state.plan
 
 

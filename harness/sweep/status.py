@@ -5,8 +5,6 @@ In: a `SweepState`, the time, and where the running runs are. Out: `SweepStatus`
 `harness show` and `harness ls --tree` draw. Nothing here is a finding: those need the comparison at the end.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -44,8 +42,7 @@ WORDS: Mapping[Stage, str] = {
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run. `took_s`: seconds since its start, or that it took, without those for which a person was
-    asked."""
+    """One run. `took_s`: seconds that it runs, or ran, without those for which a person was asked."""
 
     run: RunState
     stage: Stage
@@ -198,8 +195,7 @@ class SweepStatus:
 
     @cached_property
     def left_s(self) -> float | None:
-        """Until the last run ends, as if all took as long as those that have ended, or as those that run at
-        their own speed."""
+        """Until the last run ends, if all take as long as those that ended, else as those that run."""
         running = [run for run in self.compared if run.stage == "running"]
         took = [run.took_s for run in self.compared if run.stage == "done" and run.took_s is not None]
         queued = self.counts["queued"]
@@ -226,7 +222,6 @@ class SweepStatus:
 
 def status(state: SweepState, now: float, steps_of: Callable[[str], Progress]) -> SweepStatus:
     """The sweep as it stands at `now`; `steps_of` is only asked for runs that run."""
-    assert state.plan is not None
     by_point = sorted(state.runs.values(), key=lambda run: run.run.point)
     runs = tuple(_run(run, now, steps_of) for run in by_point)
     label = labels(state.plan)

@@ -4,8 +4,6 @@ turn as a run of its own, and the frozen code that all of them shared.
 In: a sweep's folder, which may have been moved or copied. Out: what was checked, and what differs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -13,17 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harness.codec import encode
 from harness.guard.file_access import SOURCE_SUFFIXES
 from harness.index import JOURNAL
 from harness.results.content import is_inside, read_text, regular_and_other, tree_differences
 from harness.results.manifest import SKIPPED_FOLDERS, relative_name, sha256
 from harness.results.types import Discrepancy
 from harness.results.verify import FLAG, Checked, Kind, NotFinishedError, verify_folder, verify_run
-from harness.sweep.ending import sweep_flag
-from harness.sweep.events import SWEEP
-from harness.sweep.folder import SweepFolder
-from harness.sweep.reporting import build
-from harness.sweep.state import SweepState, fold
+from harness.sweep.plan import SweepFolder
+from harness.sweep.reporting import build, sweep_flag
+from harness.sweep.state import SWEEP, SweepState, fold
 
 _CODE = "snapshot/code"
 _NO_END = ("", "lost", "cannot_run", "cancelled")
@@ -42,7 +39,6 @@ def _apart(state: SweepState) -> tuple[str, ...]:
 
 
 def _rebuild(folder: Path, state: SweepState, into: Path) -> None:
-    assert state.plan is not None
     for run in state.plan.runs:
         if not is_inside(run.name) or not all(regular for _, regular in regular_and_other(folder / run.name)):
             raise ValueError(f"{run.name} is no folder of plain files")
@@ -54,10 +50,9 @@ FINISHED = Kind("sweep", JOURNAL, SWEEP, "sweep.json", fold, sweep_flag, _rebuil
 
 def _plan(folder: Path, state: SweepState) -> Checked:
     """plan.json must be the plan that the journal was begun with."""
-    assert state.plan is not None
     with suppress(OSError, ValueError, RecursionError):  # its fingerprint tells
         recorded = json.loads(read_text(folder / "plan.json"))
-        differ = tree_differences(recorded, json.loads(json.dumps(state.plan.as_json())))
+        differ = tree_differences(recorded, json.loads(json.dumps(encode(state.plan))))
         what = "it is not the plan that the journal was begun with"
         return Checked(tuple(Discrepancy(f"plan.json, {place}"[:300], what) for place, _, _ in differ))
     return Checked()

@@ -44,7 +44,7 @@ def test_thirty_kills_of_the_leader(tmp_path: Path) -> None:
     draw = random.Random(20261121)
     sweep = SweepBench(tmp_path, {"p03-lr-0.3-s2": "once"}, steps=6, pause=0.5)
     leader = sweep.start(*sweep.arguments("arg:--lr=0.1,0.2,0.3,0.4,0.5,0.6", seeds=3))
-    until(lambda: (sweep.dir / "sweep.jsonl").exists() and sweep.sweep_state.plan is not None, "the sweep")
+    until(lambda: (sweep.dir / "sweep.jsonl").exists() and sweep.sweep_state.plan.runs, "the sweep")
     kills = 0
     while kills < 30 and not (sweep.dir / "finish.flag").exists():
         if not leader.is_over(draw.uniform(0.2, 6.0)):

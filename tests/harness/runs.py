@@ -18,7 +18,7 @@ from harness.journal.events import RUN, ActionResult, Checked, Collected, Create
 from harness.journal.order import Event, Order
 from harness.pending_changes import PREPARING
 from harness.state import ExperimentState
-from harness.sweep.events import SWEEP, SweepCreated
+from harness.sweep.state import SWEEP, SweepCreated
 
 Given = Mapping[str, Any]
 TYPES = {"checked": Checked, "collected": Collected, "reported": Reported}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.elsewhere import WATCHED_S, RunsElsewhereError, check_taken_over, silence
+from harness.elsewhere import WATCHED_S, check_taken_over, silence
+from harness.errors import UserError
 from harness.journal import Journal, Owner
 from harness.state import AttemptState
 from monitors.processes import boot_id, read_process
@@ -56,7 +57,7 @@ class Time:
 def test_while_the_other_machine_gives_signs_of_life_it_keeps_the_run(folder: Path, sign: str) -> None:
     (folder / sign).parent.mkdir(parents=True, exist_ok=True)
     time = Time(folder, (5.0, sign))
-    with pytest.raises(RunsElsewhereError, match="far still works in"):
+    with pytest.raises(UserError, match="far still works in"):
         time.take_over()
     assert time.waited_s < WATCHED_S
 
@@ -68,7 +69,7 @@ def test_a_machine_that_is_silent_loses_it_and_its_lock_may_outlive_it(folder: P
     assert "far has given no sign of life" in said and "cannot be ended from here" in said
     with (
         Journal(folder / "journal.jsonl"),
-        pytest.raises(RunsElsewhereError, match="still held"),
+        pytest.raises(UserError, match="still held"),
     ):
         time.take_over()
 

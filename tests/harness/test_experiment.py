@@ -10,6 +10,7 @@ import pytest
 
 from harness import experiment, index, journal
 from harness.blueprint import Blueprint, read
+from harness.errors import UserError
 from harness.experiment import Experiment
 from harness.options import RunOptions
 from harness.outcome import Outcome
@@ -90,7 +91,7 @@ def test_a_copy_of_a_run_is_told_from_a_run_that_was_moved(plan: Blueprint, what
     if what == "back from a backup":
         there = there.rename(plan.result_dir)
     if what == "copy":
-        with pytest.raises(experiment.CopiedRunError, match=f"a copy of {plan.result_dir}"):
+        with pytest.raises(UserError, match=f"a copy of {plan.result_dir}"):
             Experiment.open(there)
     else:
         Experiment.open(there).close()
@@ -101,7 +102,7 @@ def test_two_runs_do_not_begin_in_one_folder(plan: Blueprint) -> None:
     """Both had found it empty; the first has begun, and is gone, before the second gets its lock."""
     first = experiment.create(plan)
     first.close()
-    with pytest.raises(experiment.ExperimentUnfinishedError, match="harness resume"):
+    with pytest.raises(UserError, match="harness resume"):
         experiment.begin(plan, first.dir, RunOptions())
     assert len(journal.read(first.dir / "journal.jsonl")) == 3
 
@@ -116,7 +117,7 @@ def test_no_run_starts_where_a_training_still_runs_whose_journal_is_gone(
     trains = {**os.environ, "HARNESS_ATTEMPT_DIR": str(folder / "attempts" / "01")}
     with subprocess.Popen(["sleep", "60"], env=trains) as training:
         if refused:
-            with pytest.raises(experiment.StillTrainingError, match=f"still runs in {folder}"):
+            with pytest.raises(UserError, match=f"still runs in {folder}"):
                 experiment.create(plan)
         else:
             experiment.create(plan).close()

@@ -7,7 +7,7 @@ import pytest
 from harness import index
 from harness.index import IndexedRun, UnknownRunError
 from harness.journal import Journal
-from harness.sweep.events import SWEEP, SweepCreated
+from harness.sweep.state import SWEEP, SweepCreated
 from tests.harness.runs import created
 from tests.harness.sweep.sweep_states import plan
 

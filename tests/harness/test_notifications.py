@@ -13,8 +13,7 @@ from harness.journal.events import ActionFailed, ApprovalAsked, Diagnosed, Finis
 from harness.notifications import MessageSender
 from harness.outcome import Outcome
 from harness.state import AttemptState, ExperimentState
-from harness.sweep.events import SweepReported
-from harness.sweep.state import SweepState
+from harness.sweep.state import SweepReported, SweepState
 
 TOKEN = "T0PSECRETT0KEN99"
 Sent = tuple[tuple[str, ...], str, str, str]

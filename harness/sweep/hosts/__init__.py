@@ -5,8 +5,6 @@ Another kind of machine (over SSH, a Ray or Slurm cluster) is another implementa
 changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,8 +101,7 @@ class Host(Protocol):
         ...
 
     def start(self, job: Job) -> None:
-        """Start the job, unless it was started before. Returns at once. Raises HostError when that cannot be
-        done now."""
+        """Start the job, unless it was started before; returns at once. Raises HostError where that fails."""
         ...
 
     def state(self, job_folder: str) -> JobState:
@@ -112,8 +109,7 @@ class Host(Protocol):
         ...
 
     async def ended(self, job_folder: str) -> int | None:
-        """Wait for the job's end; the exit status of its harness, None where it was lost. Cancelling is
-        safe."""
+        """Wait for the job's end; its harness's exit status, None where it was lost. Cancelling is safe."""
         ...
 
     def stop(self, job_folder: str) -> None:

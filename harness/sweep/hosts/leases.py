@@ -27,8 +27,8 @@ from harness.machine import memory
 from harness.machine.disk import in_words
 from harness.machine.gpus import Device
 from harness.machine.ports import is_free
-from harness.sweep.folder import newest_attempt
 from harness.sweep.hosts import HostError, Lease, Needs, NeverFitsError
+from harness.sweep.plan import newest_attempt
 from monitors.files import START_PATIENCE_S, AttemptFiles, SupervisorInfo, is_alive
 from monitors.launch import leftovers, state_home
 from monitors.processes import boot_id, read_process
@@ -135,10 +135,8 @@ class Ledger:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[LeaseBook]:
-        """The book, for as long as no other process may write in it. Keep it short: others wait.
-
-        Raises HostError when the folder cannot be written.
-        """
+        """The book, for as long as no other process may write in it. Keep it short: others wait. Raises
+        HostError when the folder cannot be written."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with os.fdopen(os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:

@@ -5,8 +5,6 @@ What counts: cores and memory are shared among leases only (a training without a
 another user's); GPUs and ports are never given out while anybody uses them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -131,8 +129,8 @@ class LocalHost:
     # --- jobs -------------------------------------------------------------------------------------------
 
     def start(self, job: Job) -> None:
-        """Takes some 50 ms, most of it tmux's: call it in a thread. Raises HostError also for a job whose
-        lease is not held."""
+        """Takes some 50 ms, most of it tmux's: call it in a thread. Raises HostError where tmux refuses, the
+        folder cannot be written, the job cannot be described, or its lease is not held."""
         if self._occupants.files(job.folder).started.exists():
             return
         with self._ledger.open() as book:
@@ -144,72 +142,71 @@ class LocalHost:
                 )
             if record.job_folder != job.folder:
                 book.put(replace(record, job_folder=job.folder, result_dir=job.result_dir))
-        _start(job)
+        number = re.search(r"\d+$", job.folder.name)
+        unique = f"{zlib.crc32(job.lease.id.encode()):08x}"
+        spec = LaunchSpec(
+            attempt_dir=job.folder,
+            attempt_id=job.lease.id,
+            session_name=session_name(f"watch_{job.run}", unique, int(number[0]) if number else 1),
+            command=shlex.join(job.command),
+            cwd=job.cwd,
+            env=dict(job.environment),
+            secret_env={name: value for name, value in job.environment.items() if is_secret(name, value)},
+            spare_daemons=True,
+        )
+        try:
+            job.folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(
+                _note(job.folder), {"name": spec.session_name, "socket": Session(spec.session_name).socket}
+            )
+            launch(spec)
+        except (TmuxError, LaunchError) as error:
+            why = f"run {job.run} cannot be started: {error}. Fix: correct that, then resume the sweep"
+            raise HostError(why) from error
+        except OSError as error:
+            raise HostError(
+                f"run {job.run} cannot be started from {job.folder}: {error.strerror or error};"
+                " make room there and make it writable, then resume the sweep"
+            ) from error
 
     def state(self, job_folder: str) -> JobState:
         return self._occupants.files(Path(job_folder)).state()
 
     async def ended(self, job_folder: str) -> int | None:
-        return await _ended(self._occupants.files(Path(job_folder)))
+        """Tidies up behind the job: its session is closed, and what a supervisor that was killed has left of
+        the harness is ended, so that another job can take the run on. Its training, which has a supervisor of
+        its own, goes on."""
+        files = self._occupants.files(Path(job_folder))
+        session = await asyncio.to_thread(_session, files.dir)
+        waiter = Waiter(files, session)
+        while True:
+            wake = await waiter.wait()
+            if wake.reason in (WakeReason.EXITED, WakeReason.LOST):
+                break
+            if wake.reason == WakeReason.SESSION_GONE and files.state() == "not_started" and withdraw(files):
+                await asyncio.to_thread(_close_session, files)
+                return None
+        info = files.supervisor()
+        if wake.reason == WakeReason.LOST and info is not None:
+            await asyncio.to_thread(kill_leftovers, files, info.attempt_id)
+        await asyncio.to_thread(_close_session, files)
+        return wake.exit.status if wake.exit is not None else None
 
     def stop(self, job_folder: str) -> None:
-        _ask_to_stop(self._occupants.files(Path(job_folder)))
+        """Send SIGUSR1 to the job's harness. One that cannot listen yet would die of it: ask again."""
+        files = self._occupants.files(Path(job_folder))
+        info = files.supervisor()
+        if info is None or info.command_pid is None or files.state() != "running":
+            return
+        command = Process(info.command_pid, info.command_start_ticks, info.boot_id)
+        if command.lives() and _listens_to(command.pid, signal.SIGUSR1):
+            try:
+                os.kill(command.pid, signal.SIGUSR1)
+            except ProcessLookupError:
+                return  # it has just ended by itself
 
 
 # --- one job as a process -----------------------------------------------------------------------------------
-
-
-def _start(job: Job) -> None:
-    """Start the job, unless it was started before. Takes some 50 ms; may be called in any thread.
-
-    Raises HostError when tmux refuses, the folder cannot be written, or the job cannot be described.
-    """
-    number = re.search(r"\d+$", job.folder.name)
-    unique = f"{zlib.crc32(job.lease.id.encode()):08x}"
-    spec = LaunchSpec(
-        attempt_dir=job.folder,
-        attempt_id=job.lease.id,
-        session_name=session_name(f"watch_{job.run}", unique, int(number[0]) if number else 1),
-        command=shlex.join(job.command),
-        cwd=job.cwd,
-        env=dict(job.environment),
-        secret_env={name: value for name, value in job.environment.items() if is_secret(name, value)},
-        spare_daemons=True,
-    )
-    try:
-        job.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(
-            _note(job.folder), {"name": spec.session_name, "socket": Session(spec.session_name).socket}
-        )
-        launch(spec)
-    except (TmuxError, LaunchError) as error:
-        why = f"run {job.run} cannot be started: {error}. Fix: correct that, then resume the sweep"
-        raise HostError(why) from error
-    except OSError as error:
-        raise HostError(
-            f"run {job.run} cannot be started from {job.folder}: {error.strerror or error};"
-            " make room there and make it writable, then resume the sweep"
-        ) from error
-
-
-async def _ended(files: AttemptFiles) -> int | None:
-    """Wait for the job's end and tidy up after it: its session is closed, and what a supervisor that was
-    killed has left of the harness is ended, so that another job can take the run on. Its training, which has
-    a supervisor of its own, goes on. Cancelling is safe."""
-    session = await asyncio.to_thread(_session, files.dir)
-    waiter = Waiter(files, session)
-    while True:
-        wake = await waiter.wait()
-        if wake.reason in (WakeReason.EXITED, WakeReason.LOST):
-            break
-        if wake.reason == WakeReason.SESSION_GONE and files.state() == "not_started" and withdraw(files):
-            await asyncio.to_thread(_close_session, files)
-            return None
-    info = files.supervisor()
-    if wake.reason == WakeReason.LOST and info is not None:
-        await asyncio.to_thread(kill_leftovers, files, info.attempt_id)
-    await asyncio.to_thread(_close_session, files)
-    return wake.exit.status if wake.exit is not None else None
 
 
 def _close_session(files: AttemptFiles) -> None:
@@ -222,20 +219,6 @@ def _close_session(files: AttemptFiles) -> None:
         _note(files.dir).unlink(missing_ok=True)
     except (TmuxError, OSError) as error:
         _log.warning("the tmux session %s stays open: %s", session.name, error)
-
-
-def _ask_to_stop(files: AttemptFiles) -> None:
-    """Send SIGUSR1 to the job's harness. One that cannot listen yet would die of it and is not asked: ask
-    again."""
-    info = files.supervisor()
-    if info is None or info.command_pid is None or files.state() != "running":
-        return
-    command = Process(info.command_pid, info.command_start_ticks, info.boot_id)
-    if command.lives() and _listens_to(command.pid, signal.SIGUSR1):
-        try:
-            os.kill(command.pid, signal.SIGUSR1)
-        except ProcessLookupError:
-            return  # it has just ended by itself
 
 
 def _listens_to(pid: int, signum: int) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from harness.blueprint import Blueprint, read
+from harness.codec import decode
 from harness.wording import exact_duration
 from tests.harness.blueprint.reading import CWD, errors, read_text, section
 
@@ -145,4 +146,4 @@ def test_blueprints_survive_the_journal() -> None:
     blueprints = [read(path) for path in Path("blueprints").glob("*/blueprint.md")]
     assert blueprints
     for blueprint in blueprints:
-        assert Blueprint.from_json(json.loads(json.dumps(blueprint.as_json()))) == blueprint
+        assert decode(Blueprint, json.loads(json.dumps(blueprint.as_json()))) == blueprint

@@ -114,6 +114,6 @@ class TestTrainer:
         assert check_trainer(blueprint) is blueprint
 
     def test_a_trainer_that_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("harness.blueprint.trainer.TIMEOUT_S", 0.1)
+        monkeypatch.setattr("harness.blueprint.surroundings.TIMEOUT_S", 0.1)
         checked = check_trainer(plan(tmp_path, venv_exe=python(tmp_path, "sleep 60")))
         assert "did not answer" in errors(checked)[0][1]

@@ -11,7 +11,7 @@ import pytest
 from harness.atomic_write import write_json
 from harness.index import IndexedRun, add
 from harness.sweep import reporting
-from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepFolder
 from harness.sweep.state import load_state
 from tests.harness.cli.typed import typed
 from tests.harness.results.comparing.result_folders import begun, foreign

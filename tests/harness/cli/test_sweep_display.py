@@ -12,10 +12,9 @@ from rich.console import Console
 
 from harness.cli import progress
 from harness.cli.sweep_display import LINE_EVERY_S, News, display_for, render
-from harness.sweep.events import Closing, RunAsks, RunEnded, RunGoesOn, RunLeftOut
 from harness.sweep.plan import SweepPlan
 from harness.sweep.run_files import Progress
-from harness.sweep.state import Sweep
+from harness.sweep.state import Closing, RunAsks, RunEnded, RunGoesOn, RunLeftOut, Sweep
 from harness.sweep.status import SweepStatus, status
 from tests.harness.sweep.sweep_states import (
     BEGIN,

@@ -15,7 +15,7 @@ from harness.cli.show_sweep import plan_json, print_plan
 from harness.codec import decode
 from harness.earlier_runs import Estimate
 from harness.results.comparing.types import Expectation
-from harness.sweep.forecast import forecast
+from harness.sweep.design import forecast
 from harness.sweep.plan import SweepPlan
 from tests.harness.sweep.plans import grid
 

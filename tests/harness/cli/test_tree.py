@@ -12,7 +12,7 @@ from harness.blueprint import read
 from harness.journal import Journal
 from harness.journal.events import Collected, Created, Finish, Intent, Launched
 from harness.outcome import Outcome
-from harness.sweep.events import SWEEP, RunEnded, SweepReported
+from harness.sweep.state import SWEEP, RunEnded, SweepReported
 from tests.harness.cli.typed import typed
 from tests.harness.sweep.sweep_states import CHECKED, ended, plan, started, succeeded, write, write_metrics
 

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from harness.blueprint import read
-from harness.doctor import examine, outcome
+from harness.doctor import examine, of_language_model, outcome
 from harness.doctor.examine import CHECKS, Check, run
 from harness.doctor.findings import Finding, fine, problem, warning
 from harness.doctor.launch import PlannedLaunch
 from tests.harness.doctor.planning import launch, plan
+from tests.model_server.server import ModelServer
 
 ROOT = Path(__file__).parents[3]
 QUICKSTART = ROOT / "blueprints/quickstart/blueprint.md"
@@ -102,3 +103,27 @@ def test_the_page_lists_every_check_with_the_families_it_predicts() -> None:
     for row in rows:
         for family in filter(None, (word.strip(" `") for word in row[2].split(","))):
             assert family in FAMILIES or family == "–"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path
+
+
+def found(home: Path, model: str) -> tuple[str, str]:
+    (home / "harness.toml").write_text(f'[llm]\nmodel = "{model}"\n')
+    (finding,) = of_language_model(home)
+    return finding.severity, finding.text
+
+
+def test_it_is_asked_for_a_word(home: Path) -> None:
+    assert list(of_language_model(home)) == []
+    with ModelServer([]) as server:
+        assert found(home, f"openai:m@{server.openai_url}")[0] == "ok"
+        assert server.trials == 1
+    severity, text = found(home, "openai:m@http://127.0.0.1:9/v1")
+    assert severity == "warning" and "cannot be reached" in text
+    assert "needs a key" in found(home, "openai:m")[1]

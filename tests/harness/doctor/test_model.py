@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.doctor import model as checks
-from harness.doctor.model_files import hub_cache, is_cached
+from harness.doctor.model import hub_cache, is_cached
 from tests.harness.doctor.planning import Bad, bad, launch, model, safetensors
 
 WEIGHTS, TOKENIZER, SETTINGS = "model.safetensors", "tokenizer.json", "tokenizer_config.json"

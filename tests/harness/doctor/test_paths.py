@@ -6,7 +6,7 @@ import pytest
 
 from harness.actions import AskPerson
 from harness.doctor import outcome, paths
-from harness.doctor.similar_paths import similar
+from harness.doctor.settings import similar
 from harness.repair import repair_plan
 from harness.repair.remedies import Situation, remedies_for
 from tests.harness.doctor.planning import Bad, bad, launch

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.doctor import asking, program
-from harness.doctor.asking import Start
+from harness.doctor import program
 from harness.doctor.findings import Finding
+from harness.doctor.launch import Start
 from tests.harness.doctor.planning import Bad, bad, launch
 
 MISSING = [("problem", "module_not_found")]
@@ -258,7 +258,7 @@ def test_where_the_system_cannot_keep_a_program_from_writing_it_is_not_started(t
 
 
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LIMIT_S", 1.0)
+    monkeypatch.setattr("harness.doctor.launch.LIMIT_S", 1.0)
     write(tmp_path, f"import threading\nthreading.Event().wait()\n{PARSER}p.parse_args()\n")
     given = launch(tmp_path, "python train.py --wrong 1")
     assert [*bad(program.runs(given)), *program.starts(given)] == []

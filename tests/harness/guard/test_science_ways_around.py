@@ -141,7 +141,7 @@ def _studied(
     return {
         path: value
         for path, value in found.items()
-        if not value.is_empty_section
+        if value.kind not in ("null", "map")
         and path[-1] not in but
         and (not keys.meaning(path, is_ajet).is_free or keys.is_protected(path, protected))
     }

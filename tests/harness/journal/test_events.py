@@ -18,8 +18,7 @@ from harness.journal import Entry, Event, ImpossibleEventError, JournalDamagedEr
 from harness.journal.events import RUN, Created, Intent
 from harness.journal.order import Marks, Order
 from harness.pending_changes import PREPARING
-from harness.sweep.events import SWEEP, SweepCreated
-from harness.sweep.state import Sweep
+from harness.sweep.state import SWEEP, Sweep, SweepCreated
 from tests.harness.runs import created
 from tests.harness.sweep.sweep_states import plan
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepFolder
 
 
 @pytest.fixture

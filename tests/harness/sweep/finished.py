@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 
 from harness.atomic_write import write_json
+from harness.codec import encode
 from harness.journal.events import Finish
-from harness.sweep.ending import seal, verdict
-from harness.sweep.events import CanaryPassed, Drifted, Narrated, RunEnded, RunStarted, SweepReported
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepPlan
-from harness.sweep.reporting import build
+from harness.sweep.plan import SweepFolder, SweepPlan
+from harness.sweep.reporting import build, seal, verdict
+from harness.sweep.state import CanaryPassed, Drifted, Narrated, RunEnded, RunStarted, SweepReported
 from tests.harness.results.finished import finished_run
 from tests.harness.results.journals import section
 from tests.harness.sweep.plans import begun, plan
@@ -33,7 +32,7 @@ def finished_sweep(folder: Path) -> Path:
     made: SweepPlan = plan(2, 2, canary={}, metric="val/task_pass_rate@1", question=QUESTION)
     (folder / "blueprint.md").write_text("## [exp_purpose]\nsort\n")
     (folder / "sweep.yaml").write_text("vary: {a: [1, 2]}\n")
-    write_json(folder / "plan.json", made.as_json())
+    write_json(folder / "plan.json", encode(made))
     _freeze(folder / "snapshot")
     sweep = begun(folder, made)
     sweep.record(CanaryPassed(by="the first step of p01-s0"))

@@ -7,9 +7,8 @@ from typing import Any
 
 from harness.config import Scalar
 from harness.results.comparing.types import Key, Point
-from harness.sweep.events import SweepCreated
 from harness.sweep.plan import SweepPlan, SweepRun
-from harness.sweep.state import Sweep
+from harness.sweep.state import Sweep, SweepCreated
 
 
 def grid(

@@ -8,10 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from harness.sweep.events import SweepReported
 from harness.sweep.hosts import Job, JobState, Lease, Needs
 from harness.sweep.scheduler import Scheduler
-from harness.sweep.state import Sweep
+from harness.sweep.state import Sweep, SweepReported
 from monitors.alarms import until
 
 DIES_ONCE = "p02-s0"  # its first job ends without a finish.flag

@@ -7,9 +7,17 @@ from typing import Any
 from harness import index
 from harness.config.edit import Scalar
 from harness.journal import Entry, Event, Journal
-from harness.sweep.events import SWEEP, CanaryPassed, RunEnded, RunMeasured, RunStarted, SweepCreated
 from harness.sweep.plan import SweepPlan
-from harness.sweep.state import SweepState, fold
+from harness.sweep.state import (
+    SWEEP,
+    CanaryPassed,
+    RunEnded,
+    RunMeasured,
+    RunStarted,
+    SweepCreated,
+    SweepState,
+    fold,
+)
 from tests.harness.sweep.plans import grid
 
 BEGIN = 1_000_000.0

@@ -7,20 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.power import TTestIndPower
 
 from harness.blueprint import Blueprint, read
-from harness.blueprint.trainer import ask_own_trainer
-from harness.codec import decode
+from harness.blueprint.surroundings import ask_own_trainer
+from harness.codec import decode, encode
 from harness.config import NOTHING
 from harness.config import edit as config_edit
 from harness.config.edit import Scalar
-from harness.sweep.design import MOST_RUNS, make_plan
+from harness.earlier_runs import Estimate
+from harness.sweep.design import MOST_RUNS, forecast, make_plan
 from harness.sweep.hosts import Needs
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.spec_text import checked, fields_of
+from tests.harness.sweep.plans import grid, plan
 from tests.harness.sweep.varied import experiment
 
 OWN = {
@@ -107,7 +111,7 @@ def test_every_plan_is_a_part_of_its_grid(sizes: list[int], design: str, seeds: 
     assert len(set(names)) == len(names) == len(found) * seeds
     assert not set(names) & {"plan", "jobs", "snapshot", "figures", "canary"}
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+", name) for name in names)
-    assert decode(SweepPlan, json.loads(json.dumps(plan.as_json(), allow_nan=False))) == plan
+    assert decode(SweepPlan, json.loads(json.dumps(encode(plan), allow_nan=False))) == plan
 
 
 def test_every_seed_is_a_round_over_all_points(ajet: Blueprint) -> None:
@@ -243,3 +247,42 @@ def test_the_metric_of_validations_is_named_beforehand(ajet: Blueprint, foreign:
     never = {**AJET, "ajet.trainer_common.test_freq": -1}
     assert planned(ajet, never, vary=[KL]).metric == ""
     assert planned(foreign, vary=["arg:--lr=1,2"]).metric == ""
+
+
+def test_more_seeds_find_smaller_differences_and_few_cost_more_than_equal_scatter_would() -> None:
+    known = [(seeds, forecast(plan(seeds=seeds), None, 1.0).two_points) for seeds in (2, 3, 5, 10)]
+    for (seeds, ours), more in zip(known, (1.5, 1.1, 1.02, 1.0), strict=True):
+        student = TTestIndPower().solve_power(nobs1=seeds, alpha=0.05, power=0.8)
+        assert ours is not None and ours >= more * student
+    assert forecast(plan(seeds=1), None, 1.0).two_points is None
+
+
+def test_two_values_in_a_grid_are_found_as_often_as_foretold() -> None:
+    """By simulation: 2 x 3 points with 3 seeds, a value of the second key against its baseline."""
+    from scipy import stats
+
+    seen = forecast(grid({"a": range(2), "b": range(3)}, range(3)), None, 1.0)
+    difference, runs = seen.two_levels["b"], 4000
+    draws = np.random.default_rng(0).normal(size=(runs, 2, 2, 3))  # the other key, the two values, seeds
+    draws[:, :, 1] += difference
+    effect = (draws[:, :, 1].mean(axis=2) - draws[:, :, 0].mean(axis=2)).mean(axis=1)
+    parts = draws.var(axis=3, ddof=1).reshape(runs, 4) / 3 / 4
+    t, degrees = effect / np.sqrt(parts.sum(axis=1)), 2 * parts.sum(axis=1) ** 2 / (parts**2).sum(axis=1)
+    found = (2 * stats.t.sf(np.abs(t), degrees) < 0.05).mean()
+    assert found == pytest.approx(0.8, abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("changes", "estimate", "expected"),
+    [
+        ({"parallel": 1, "budget_s": None}, 10.0, (60.0, 600.0, None, None)),
+        ({"parallel": 4, "budget_s": None}, 10.0, (20.0, 200.0, None, None)),
+        ({"parallel": 1, "budget_s": 60.0}, 10.0, (60.0, 600.0, 6, True)),
+        ({"parallel": 1, "budget_s": 59.0}, 10.0, (60.0, 600.0, 5, False)),
+        ({"parallel": 2, "budget_s": 250.0}, None, (None, 300.0, 4, False)),
+    ],
+)
+def test_time_and_budget(changes: dict[str, Any], estimate: float | None, expected: tuple) -> None:
+    takes = None if estimate is None else Estimate(estimate, "")
+    seen = forecast(plan(points=3, seeds=2, **changes), takes, 100.0)
+    assert (seen.all_s, seen.most_all_s, seen.within_budget, seen.fits_budget) == expected

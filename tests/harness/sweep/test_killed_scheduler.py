@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import journal
-from harness.sweep.events import SWEEP, RunEnded
-from harness.sweep.state import load_state
+from harness.sweep.state import SWEEP, RunEnded, load_state
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.process_host import DIES_ONCE
 

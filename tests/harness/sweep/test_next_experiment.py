@@ -11,9 +11,8 @@ from harness.redaction import NO_SECRETS
 from harness.results.compare import compare_results
 from harness.results.comparing.types import Comparison, Key
 from harness.results.next_step import NextStep
-from harness.sweep.folder import SweepFolder
 from harness.sweep.next_experiment import MOST_RUNS, of_model, of_sweep
-from harness.sweep.plan import SweepError
+from harness.sweep.plan import SweepError, SweepFolder
 from harness.sweep.spec_text import checked, read_spec, to_yaml
 from tests.harness.results.comparing.made import result, study_of
 from tests.harness.sweep.varied import experiment

@@ -3,6 +3,7 @@
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,9 @@ from harness.blueprint import Blueprint, Problem, read
 from harness.command import read as command
 from harness.config import NOTHING
 from harness.guard import science, variables
-from harness.sweep.folder import CANARY, SweepFolder
-from harness.sweep.plan import SweepError, SweepPlan
-from harness.sweep.points import AskTrainer, Base, config_text, current, leaves
+from harness.sweep.plan import CANARY, SweepError, SweepFolder, SweepPlan
+from harness.sweep.points import AskTrainer, Base, check_keys, config_text, current, leaves, warnings
 from harness.sweep.points import write_runs as write
-from harness.sweep.reach import check_keys
 from tests.harness.sweep.varied import CONFIG, experiment, plan
 
 MORE = r"""
@@ -235,3 +234,18 @@ def test_the_present_value_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     expected |= {"env:SET": "1", "env:OURS": "here", "env:NOWHERE": NOTHING, "model": "base"}
     expected["optim"] = NOTHING
     assert {key: current(base, key) for key in expected} == expected
+
+
+def warned(home: Path, command: str, vary: dict[str, list[Any]]) -> tuple[str, ...]:
+    base = experiment(home, command)
+    return warnings(plan(vary), Base(base, config_text(base), base.codebase_dir))
+
+
+def test_what_follows_from_varying_a_key_is_said_once_per_key(tmp_path: Path) -> None:
+    command = "python train.py --config conf/run.yaml --lr 1 --output_dir out --epochs 3"
+    vary: dict[str, list[Any]] = {"batch_size": [8, 16], "arg:--epochs": ["3", "6"], "arg:--lr": ["1", "2"]}
+    said = warned(tmp_path, command, vary)
+    assert [sentence.split()[0] for sentence in said] == ["batch_size", "arg:--epochs", "output_dir"]
+    assert "samples" in said[0] and "compute" in said[1] and "HARNESS_ATTEMPT_DIR" in said[2]
+    command = 'python train.py conf/run.yaml --output_dir "$HARNESS_ATTEMPT_DIR/out"'
+    assert warned(tmp_path, command, {"optim.lr": [1e-4, 1e-3]}) == ()

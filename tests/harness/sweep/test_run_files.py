@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.sweep import run_files
-from harness.sweep.folder import SweepFolder
+from harness.sweep.plan import SweepFolder
 from harness.sweep.run_files import Progress, has_value, last_step, last_words, progress
 from tests.harness.sweep.sweep_states import write_metrics
 

@@ -15,11 +15,10 @@ from harness.journal import Entry, Event, Journal
 from harness.journal.events import ApprovalAsked, AttemptEvent, Created, Held, Intent, Launched
 from harness.notifications import message
 from harness.state import Verdict
-from harness.sweep.events import CanaryPassed, RunAsks, RunStarted, SweepReported
 from harness.sweep.hosts import NeverFitsError
 from harness.sweep.plan import SweepError, SweepPlan
 from harness.sweep.scheduler import Scheduler
-from harness.sweep.state import Sweep
+from harness.sweep.state import CanaryPassed, RunAsks, RunStarted, Sweep, SweepReported
 from tests.harness.runs import created
 from tests.harness.sweep.plans import begun, plan
 from tests.harness.sweep.scripted_host import Play, ScriptedHost, dies, ends, fails, gets_on

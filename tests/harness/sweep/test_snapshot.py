@@ -10,8 +10,7 @@ import pytest
 from harness.blueprint import Blueprint
 from harness.repair.code_copy import CopyError
 from harness.sweep import snapshot
-from harness.sweep.folder import SweepFolder
-from harness.sweep.plan import SweepError
+from harness.sweep.plan import SweepError, SweepFolder
 from harness.sweep.points import write_runs
 from tests.harness.sweep.varied import experiment, plan
 

@@ -4,10 +4,10 @@ import pytest
 
 from harness.journal.events import Finish
 from harness.outcome import Outcome
-from harness.sweep.ending import verdict
-from harness.sweep.events import Closing, RunLeftOut
 from harness.sweep.plan import SweepPlan
+from harness.sweep.reporting import verdict
 from harness.sweep.run_files import Progress
+from harness.sweep.state import Closing, RunLeftOut
 from harness.sweep.status import SweepStatus, labels, status
 from tests.harness.sweep.sweep_states import (
     BEGIN,

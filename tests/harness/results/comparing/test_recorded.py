@@ -13,9 +13,8 @@ from harness.results.comparing.recorded import gathered
 from harness.results.comparing.types import Asked, Comparison, Goal, Key, NotComparableError, Study
 from harness.results.sweeps import wording
 from harness.sweep import reporting
-from harness.sweep.events import RunLeftOut
-from harness.sweep.folder import SweepFolder
-from harness.sweep.state import load_state
+from harness.sweep.plan import SweepFolder
+from harness.sweep.state import RunLeftOut, load_state
 from tests.harness.results.comparing.made import METRIC
 from tests.harness.results.comparing.result_folders import evaluated, foreign, trained
 from tests.harness.sweep.plans import begun, grid

@@ -29,7 +29,7 @@ from harness.redaction import Secrets
 from harness.results import text
 from harness.results.narrative.sections import Narrative, tell
 from harness.results.narrative.sweep import SweepEvidence
-from harness.sweep.narrating import narrate
+from harness.sweep.reporting import narrate
 from tests.harness.results.journals import collected_run
 from tests.harness.results.narrative.written import failed_sweep
 from tests.harness.results.page import Page

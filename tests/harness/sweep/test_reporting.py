@@ -11,7 +11,7 @@ from harness.results.comparing.types import Comparison
 from harness.results.narrative.listing import LONGEST_LISTING, listing
 from harness.results.narrative.sections import MAX_REFUSALS
 from harness.results.narrative.sweep import SweepEvidence
-from harness.sweep.narrating import MOST_CALLS, narrate
+from harness.sweep.reporting import MOST_CALLS, narrate
 from tests.harness.author.authoring import FakeModel, Said, told
 from tests.harness.results.comparing.made import compared
 from tests.harness.results.narrative.written import failed_sweep
