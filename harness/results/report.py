@@ -34,7 +34,8 @@ from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.samples import episode_pages, samples
 from harness.results.types import LOG_CUT, Discrepancy, Fact, Figure, Report
-from harness.results.view import AttemptView, View, build_view
+from harness.results.view import View, build_view
+from harness.state import AttemptState
 from harness.templating import render, render_lines
 from harness.wording import count_text, duration, listed, number_text, time_text
 
@@ -80,14 +81,18 @@ def build_report(
     view = build_view(record, facts, run, came_to, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     next_step = text.clean_tree(NextStep.of(result_dir), secrets)
-    headline = _words("headline", view.key_facts, view=view, mark=view.mark, next_step=next_step)
+    headline = _words(
+        "headline", view["key_facts"], run=told, view=view, mark=view["mark"], next_step=next_step
+    )
     if next_step is None and came_to and run.outcome == Outcome.SUCCEEDED.value and not sweep_of(result_dir):
         config = result_dir / "attempts" / f"{run.attempts[-1].number:02d}" / "config.yaml"
         next_step = text.clean_tree(more_seeds(run.state.blueprint, config, came_to.metric), secrets)
-    finding = "".join(_words("finding", view.key_facts))
+    finding = "".join(_words("finding", view["key_facts"]))
     _write_documents(
         target,
+        told,
         view=view,
+        mark=view["mark"],
         headline=headline,
         finding=finding,
         figures=figures,
@@ -99,7 +104,7 @@ def build_report(
         episode_pages=episode_pages(record),
         **page_parts(figures),
     )
-    result = _result_json(view, facts, figures, provenance, said, later) | {
+    result = _result_json(told, view, facts, figures, provenance, said, later) | {
         "headline": headline,
         "finding": finding,
     }
@@ -108,7 +113,7 @@ def build_report(
     result["documents"] = fingerprints(target, [target / name for name in built])
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
     html, json = result_dir / "report.html", result_dir / "result.json"
-    return Report(html, json, headline, facts, view.missing, view.discrepancies, result["result"])
+    return Report(html, json, headline, facts, view["missing"], view["discrepancies"], result["result"])
 
 
 def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
@@ -116,10 +121,9 @@ def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
     return render_lines("reports/run_words.txt.j2", about=about, **values)
 
 
-def _write_documents(folder: Path, view: View, **values: Any) -> None:
-    run = view.run
+def _write_documents(folder: Path, run: RunStory, **values: Any) -> None:
     values |= {
-        **{"view": view, "run": run, "plan": run.state.blueprint, "author": run.author, "mark": view.mark},
+        **{"run": run, "plan": run.state.blueprint, "author": run.author},
         **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
         **{"md": text.markdown, "prose": text.prose, "code": text.code, "fenced": text.fenced},
     }
@@ -128,6 +132,7 @@ def _write_documents(folder: Path, view: View, **values: Any) -> None:
 
 
 def _result_json(
+    run: RunStory,
     view: View,
     facts: Mapping[str, Fact],
     figures: list[Figure],
@@ -135,7 +140,7 @@ def _result_json(
     said: Narrative | None,
     later: Added,
 ) -> dict[str, Any]:
-    run, plan = view.run, view.run.state.blueprint
+    plan = run.state.blueprint
     data = {
         "schema": _SCHEMA,
         "built_by": installation.version(),
@@ -150,19 +155,21 @@ def _result_json(
         "started": time_text(run.state.created_at),
         "ended": time_text(run.ended_at),
         "seeds": (provenance or {}).get("seeds", {}),
-        "seed_note": view.seed_note,
-        "deviations": [deviation.as_json() for deviation in view.deviations],
-        "code_changed_by_model": view.code_diffs,
-        "attempts": [_attempt_json(view, attempt) for attempt in view.attempts],
-        "result": view.result.as_json() if view.result is not None else None,
-        "axis": view.axis,
+        "seed_note": view["seed_note"],
+        "deviations": [deviation.as_json() for deviation in view["deviations"]],
+        "code_changed_by_model": view["code_diffs"],
+        "attempts": [
+            _attempt_json(run, view, attempt["state"], attempt["reason"]) for attempt in view["attempts"]
+        ],
+        "result": view["result"].as_json() if view["result"] is not None else None,
+        "axis": view["axis"],
         "facts": [_fact_json(fact) for fact in facts.values()],
         "figures": [{"title": figure.title, "files": figure.files} for figure in figures],
-        "missing": view.missing,
-        "discrepancies": [asdict(discrepancy) for discrepancy in view.discrepancies],
+        "missing": view["missing"],
+        "discrepancies": [asdict(discrepancy) for discrepancy in view["discrepancies"]],
     }
-    if view.settings:
-        data["chosen_settings"] = [vars(setting.change) for setting in view.settings]
+    if view["settings"]:
+        data["chosen_settings"] = [vars(setting.change) for setting in view["settings"]]
     if run.llm is not None:
         cost = run.llm.cost
         data["llm"] = {**asdict(run.llm), "cost": cost}
@@ -175,19 +182,19 @@ def _result_json(
     return data
 
 
-def _attempt_json(view: View, attempt: AttemptView) -> dict[str, Any]:
-    state, number = attempt.state, attempt.state.number
+def _attempt_json(run: RunStory, view: View, state: AttemptState, reason: str) -> dict[str, Any]:
+    number = state.number
     return {
         "number": number,
         "session": state.session,
         "why_started": state.why,
-        "reason": attempt.reason,
+        "reason": reason,
         "metrics_from": state.ended.metrics_from if state.ended is not None else "",
         "cause": state.diagnosis.cause if state.diagnosis else "",
-        "repair": view.run.repair_after(number),
+        "repair": run.repair_after(number),
         "changes": [
             {"attempt": number, "key": one.change.what, "before": one.change.old, "after": one.change.new}
-            for one in view.changes
+            for one in view["changes"]
             if one.attempt == number
         ],
     }
