@@ -24,16 +24,16 @@ from harness.results.collect import collect
 from harness.results.facts import build_facts, reported_differences
 from harness.results.figures import draw_figures
 from harness.results.manifest import fingerprints, manifest, plain, with_checksum
-from harness.results.narrative.added import FILE, TRANSCRIPT, Added, added
+from harness.results.narrative.added import FILE, TRANSCRIPT, added, narrative_json
 from harness.results.narrative.run import RunEvidence
-from harness.results.narrative.sections import Narrative, tell
+from harness.results.narrative.sections import tell
 from harness.results.next_step import NextStep, more_seeds
 from harness.results.parts import Parts
 from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.samples import episode_pages, samples
-from harness.results.types import LOG_CUT, Discrepancy, Fact, Figure, Report
+from harness.results.types import LOG_CUT, Discrepancy, Fact, Report
 from harness.results.view import View, build_view
 from harness.state import AttemptState
 from harness.templating import render, render_lines
@@ -41,6 +41,11 @@ from harness.wording import count_text, duration, listed, number_text, time_text
 
 _SCHEMA = 1
 DOCUMENTS = ("validation.md", "trial_and_error.md", "result.md", "report.html")
+_WRITING: Mapping[str, Any] = {
+    **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
+    **{"md": text.markdown, "prose": text.prose, "code": text.code, "fenced": text.fenced},
+}
+"""How templates write numbers and texts."""
 
 
 def build_report(
@@ -81,34 +86,24 @@ def build_report(
     view = build_view(record, facts, run, came_to, missing, discrepancies)
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     next_step = text.clean_tree(NextStep.of(result_dir), secrets)
-    headline = _words(
-        "headline", view["key_facts"], run=told, view=view, mark=view["mark"], next_step=next_step
-    )
+    values = {"run": told, "view": view, "mark": view["mark"], "next_step": next_step}
+    headline = _words("headline", view["key_facts"], **values)
     if next_step is None and came_to and run.outcome == Outcome.SUCCEEDED.value and not sweep_of(result_dir):
         config = result_dir / "attempts" / f"{run.attempts[-1].number:02d}" / "config.yaml"
         next_step = text.clean_tree(more_seeds(run.state.blueprint, config, came_to.metric), secrets)
-    finding = "".join(_words("finding", view["key_facts"]))
-    _write_documents(
-        target,
-        told,
-        view=view,
-        mark=view["mark"],
-        headline=headline,
-        finding=finding,
-        figures=figures,
-        provenance=provenance,
-        narrative=said,
-        narrator=later.author if later.sections else run.author,
-        samples=text.clean_tree(answers, secrets),
-        next_step=next_step,
-        episode_pages=episode_pages(record),
-        **page_parts(figures),
-    )
-    result = _result_json(told, view, facts, figures, provenance, said, later) | {
-        "headline": headline,
-        "finding": finding,
+    values |= {"headline": headline, "finding": "".join(_words("finding", view["key_facts"]))}
+    values |= {"figures": figures, "provenance": provenance, "narrative": said, "next_step": next_step}
+    values |= {
+        "plan": told.state.blueprint,
+        "author": told.author,
+        "samples": text.clean_tree(answers, secrets),
     }
-    result["manifest"] = manifest(result_dir)
+    values |= {"narrator": later.author if later.sections else told.author, **page_parts(figures)}
+    for name in DOCUMENTS:
+        content = render(f"reports/{name}.j2", **values, **_WRITING, episode_pages=episode_pages(record))
+        write_atomically(target / name, content)
+    result = _result_json(values, facts) | narrative_json(said, later, told.author)
+    result |= {"headline": headline, "finding": values["finding"], "manifest": manifest(result_dir)}
     built = (*DOCUMENTS, FILE, TRANSCRIPT, *(file for figure in figures for file in figure.files))
     result["documents"] = fingerprints(target, [target / name for name in built])
     write_atomically(target / "result.json", with_checksum(text.clean_tree(result, secrets)))
@@ -121,26 +116,8 @@ def _words(about: str, facts: Iterable[Fact], **values: Any) -> tuple[str, ...]:
     return render_lines("reports/run_words.txt.j2", about=about, **values)
 
 
-def _write_documents(folder: Path, run: RunStory, **values: Any) -> None:
-    values |= {
-        **{"run": run, "plan": run.state.blueprint, "author": run.author},
-        **{"count": partial(number_text, unit="count"), "duration": duration, "time_text": time_text},
-        **{"md": text.markdown, "prose": text.prose, "code": text.code, "fenced": text.fenced},
-    }
-    for name in DOCUMENTS:
-        write_atomically(folder / name, render(f"reports/{name}.j2", **values))
-
-
-def _result_json(
-    run: RunStory,
-    view: View,
-    facts: Mapping[str, Fact],
-    figures: list[Figure],
-    provenance: dict[str, Any] | None,
-    said: Narrative | None,
-    later: Added,
-) -> dict[str, Any]:
-    plan = run.state.blueprint
+def _result_json(values: Mapping[str, Any], facts: Mapping[str, Fact]) -> dict[str, Any]:
+    run, view, plan = values["run"], values["view"], values["plan"]
     data = {
         "schema": _SCHEMA,
         "built_by": installation.version(),
@@ -154,7 +131,7 @@ def _result_json(
         "reason": run.reason,
         "started": time_text(run.state.created_at),
         "ended": time_text(run.ended_at),
-        "seeds": (provenance or {}).get("seeds", {}),
+        "seeds": (values["provenance"] or {}).get("seeds", {}),
         "seed_note": view["seed_note"],
         "deviations": [deviation.as_json() for deviation in view["deviations"]],
         "code_changed_by_model": view["code_diffs"],
@@ -164,7 +141,7 @@ def _result_json(
         "result": view["result"].as_json() if view["result"] is not None else None,
         "axis": view["axis"],
         "facts": [_fact_json(fact) for fact in facts.values()],
-        "figures": [{"title": figure.title, "files": figure.files} for figure in figures],
+        "figures": [{"title": figure.title, "files": figure.files} for figure in values["figures"]],
         "missing": view["missing"],
         "discrepancies": [asdict(discrepancy) for discrepancy in view["discrepancies"]],
     }
@@ -175,10 +152,6 @@ def _result_json(
         data["llm"] = {**asdict(run.llm), "cost": cost}
         if cost == "price unknown":
             data["llm"]["cost_usd"] = None
-    if said is not None:
-        data["narrative"] = {"written_by": later.model or run.author, **said.as_json()}
-    if later.sections:
-        data["narrative_added"] = {key: value for key, value in asdict(later).items() if key != "sections"}
     return data
 
 

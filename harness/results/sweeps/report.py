@@ -18,7 +18,7 @@ from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.comparing.types import Comparison
 from harness.results.manifest import fingerprints, with_checksum
-from harness.results.narrative.added import FILE, TRANSCRIPT, added
+from harness.results.narrative.added import FILE, TRANSCRIPT, added, narrative_json
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.next_step import NextStep
@@ -94,10 +94,7 @@ def build_sweep_report(
         "figures": [{"title": one.title, "caption": one.caption, "files": one.files} for one in figures],
         "plan": about.plan or None,
     }
-    if told is not None:
-        data["narrative"] = {"written_by": later.model or about.model, **told.as_json()}
-    if later.sections:
-        data["narrative_added"] = {key: value for key, value in asdict(later).items() if key != "sections"}
+    data |= narrative_json(told, later, about.model)
     names = (*DOCUMENTS, FILE, TRANSCRIPT, *(file for figure in figures for file in figure.files))
     data["documents"] = fingerprints(target, [target / name for name in names])
     write_atomically(target / "sweep.json", with_checksum(data))
