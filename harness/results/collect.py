@@ -22,7 +22,6 @@ from harness.results.raw import (
     metric_table,
     number_in,
     step_in,
-    table_number,
     table_rows,
     tasks_of,
     text_file,
@@ -40,6 +39,7 @@ from harness.results.types import (
 )
 from monitors.metrics.axis import AXIS_WORDS, AxisKind
 from monitors.metrics.names import is_validation
+from monitors.metrics.row import number_of
 from monitors.metrics_file import MetricTable
 
 EVALUATION = "evaluation.jsonl"
@@ -189,7 +189,7 @@ def _reported(folder: Path, name: str, series: Mapping[str, Series]) -> Iterator
     """Position, column and number of what the trainer reported of validations: its Markdown table, then the
     metrics that are of a validation, which count where both are there."""
     for row in table_rows(text_file(folder / "validation.md") or ""):
-        numbers = {column: table_number(cell) for column, cell in row.data.items()}
+        numbers = {column: number_of(cell) for column, cell in row.data.items()}
         step = step_in(numbers)
         for column, value in numbers.items():
             if step is not None and column != "step" and value is not None:

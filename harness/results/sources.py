@@ -25,7 +25,6 @@ from harness.results.raw import (
     metric_table,
     number_in,
     step_in,
-    table_number,
     table_rows,
     tasks_of,
     text_file,
@@ -33,7 +32,7 @@ from harness.results.raw import (
 from harness.results.types import Fact, Interval, Source, TaskResult
 from monitors import metrics
 from monitors.metrics import MetricPatterns
-from monitors.metrics.row import metric_name
+from monitors.metrics.row import metric_name, number_of
 from monitors.metrics_file import MetricTable, json_object
 
 
@@ -167,7 +166,7 @@ class SourceReader:
         if source.file.endswith(".md"):
             rows = table_rows(text_file(path) or "")
             found = next((row.data for row in rows if row.line == source.line), {})
-            return {key: table_number(str(cell)) for key, cell in found.items()}
+            return {key: number_of(cell) for key, cell in found.items()}
         if source.line is not None:
             return json_object(self.text(source)) or {}
         return json_file(path, source.file, []) or {}
