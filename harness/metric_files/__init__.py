@@ -7,8 +7,7 @@ attempt's folder.
 """
 
 from harness.metric_files.following import FollowedFiles, Place, remember
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES, source_in
+from harness.metric_files.source import COPIES, format_of, source_in
 
 __all__ = [
     "COPIES",

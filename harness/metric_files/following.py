@@ -18,8 +18,7 @@ from pathlib import Path
 
 from harness.atomic_write import write_atomically
 from harness.metric_files.discovery import files_below, written_by, written_since
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES, FileRow, FileSource, best, sources
+from harness.metric_files.source import COPIES, FileRow, FileSource, best, format_of, sources
 from monitors.files import AttemptFiles
 from monitors.row_source import NewRows
 

@@ -73,10 +73,8 @@ def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact
     leading = leading_of(record, plan)
     led = leading.name if leading is not None else ""
     own = (*_attempts(record.attempts), *_validations(record), *_metrics(record, led))
-    planned = [*_evaluated(record), *own]
+    planned = (*_evaluated(record), *own, *_key_facts(record, leading))
     facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns, record.tables)}
-    key_facts = _key_facts(record, facts, leading)
-    facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns, record.tables)}
     clock_was_set_back = {name for name, fact in facts.items() if fact.recipe == "elapsed" and fact.value < 0}
     return {
         name: replace(fact, value=nan, interval=None, note=LOG_CUT, withheld=LOG_CUT)
@@ -228,7 +226,7 @@ def _value(name: str, label: str, series: Series, index: int, note: str) -> Fact
 # --- headline ----------------------------------------------------------------------------------------------
 
 
-def _key_facts(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Iterator[Fact]:
+def _key_facts(record: Record, leading: Leading | None) -> Iterator[Fact]:
     """The result first, then what else stands for the run."""
     led = leading.name if leading is not None else ""
     if leading is not None and (record.evaluated or led != PASS_RATE):

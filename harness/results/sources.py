@@ -8,15 +8,16 @@ these are read again, as they were when the run was watched, and must give the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from harness.metric_files import format_of
 from harness.results import task_statistics
-from harness.results.origins import Origins
 from harness.results.raw import (
     Row,
     file_inside,
@@ -30,8 +31,9 @@ from harness.results.raw import (
     text_file,
 )
 from harness.results.types import Fact, Interval, Source, TaskResult
-from monitors import metrics
-from monitors.metrics import MetricPatterns
+from monitors.logs import line_of
+from monitors.metrics import Found, MetricPatterns, MetricReader
+from monitors.metrics import Row as MetricRow
 from monitors.metrics.row import metric_name, number_of
 from monitors.metrics_file import MetricTable, json_object
 
@@ -182,7 +184,7 @@ class SourceReader:
         return tasks
 
 
-def _holds(row: metrics.Row, key: str, value: float) -> bool:
+def _holds(row: MetricRow, key: str, value: float) -> bool:
     """True if the row has this number under this name."""
     there: dict[str, float | None] = {"step": row.step, "epoch": row.epoch}
     there |= {metric_name(name): number for name, number in row.named().items()}
@@ -201,3 +203,74 @@ def _origin(file: str, row: Mapping[str, Any]) -> Source | None:
     first = origin.get("from", line)
     is_before = isinstance(first, int) and not isinstance(first, bool) and 0 < first <= line
     return Source(f"{file.rpartition('/')[0]}/{name}", first if is_before else line, line)
+
+
+# --- where a metric row was taken from ---------------------------------------------------------------------
+
+
+Rows = Mapping[int, Sequence[MetricRow]]
+Span = tuple[int, int]
+
+
+class Origins:
+    """The rows that a training printed or wrote, read again at some places of a folder and parsed as they
+    were when the run was watched. Of a log only the lines are read that the rows need; the whole of it where
+    these do not tell. `patterns`: the plan's own for metric lines."""
+
+    def __init__(self, result_dir: Path, places: Iterable[Source], patterns: MetricPatterns) -> None:
+        self._patterns = patterns
+        spans: dict[str, set[Span]] = defaultdict(set)
+        for place in places:
+            last = place.last_line or place.line or 0
+            spans[place.file].add((place.line or 0, last))
+        self._rows = {file: self._read(result_dir, file, lines) for file, lines in spans.items()}
+
+    def at(self, place: Source) -> Sequence[MetricRow]:
+        """The rows that end on the place's last line."""
+        return self._rows.get(place.file, {}).get(place.last_line or place.line or 0, ())
+
+    def _read(self, result_dir: Path, file: str, spans: set[Span]) -> Rows:
+        path = file_inside(result_dir, file)
+        if path is None:
+            return {}
+        if (written := format_of(Path(file))) is not None:
+            return _by_line(written.read(path))
+        found = self._printed(path, _joined(spans))
+        ends = {last for _, last in spans}
+        return found if ends <= found.keys() else self._printed(path, [(1, max(ends))])
+
+    def _printed(self, path: Path, spans: Sequence[Span]) -> Rows:
+        return _by_line((one.line, one.row) for one in self._found(path, spans))
+
+    def _found(self, path: Path, spans: Sequence[Span]) -> Iterator[Found]:
+        """The rows of a log in these spans of its lines, which are in order and do not overlap."""
+        left, reader = iter(spans), MetricReader(self._patterns)
+        first, last = next(left, (0, 0))
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                if number >= first:
+                    yield from reader.read(line_of(number, raw.rstrip(b"\n")))
+                if number >= last:
+                    yield from reader.end()
+                    reader, (first, last) = MetricReader(self._patterns), next(left, (0, 0))
+                    if not last:
+                        return
+        yield from reader.end()
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, those that overlap as one."""
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
+def _by_line(rows: Iterable[tuple[int, MetricRow]]) -> Rows:
+    found: dict[int, list[MetricRow]] = defaultdict(list)
+    for line, row in rows:
+        found[line].append(row)
+    return found

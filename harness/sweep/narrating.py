@@ -16,7 +16,7 @@ from harness.actions import Action, WriteSections
 from harness.providers.conversation import LONGEST_TEXT, Account, Answer, framed, talk
 from harness.providers.model import Model
 from harness.results.narrative import sections
-from harness.results.narrative.listing import listing
+from harness.results.narrative.evidence import listing
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Comparison
