@@ -139,7 +139,11 @@ def _read(path: Path, order: Order) -> _Content:
                 "entries before it are sound. Fix: copy the folder, then cut the journal off above this line"
             )
         try:
-            _check_version(body)
+            if number == 1 and (version := body["data"].get("version", 1)) != VERSION:
+                raise MisfitError(
+                    f"this journal has format {version}, and this harness reads format {VERSION}; "
+                    "read it with the harness that wrote it"
+                )
             event = order.decode(body["kind"], body["data"])
             found.marks = order.after(found.marks, event)
         except (MisfitError, ImpossibleEventError) as error:
@@ -147,15 +151,6 @@ def _read(path: Path, order: Order) -> _Content:
         found.entries.append(Entry(number, body["time"], event))
         found.sound += len(line)
     return found
-
-
-def _check_version(body: dict[str, Any]) -> None:
-    version = body["data"].get("version", 1)
-    if body["seq"] == 1 and version != VERSION:
-        raise MisfitError(
-            f"this journal has format {version}, and this harness reads format {VERSION}; "
-            "read it with the harness that wrote it"
-        )
 
 
 class Journal:
@@ -198,7 +193,8 @@ class Journal:
                     f"{self.path} cannot be locked ({error.strerror}): two machines could run it at once. "
                     "Fix: put the results on a file system that has locks, or mount this one with them"
                 ) from error
-            if _runs_here(owner) or time.monotonic() > give_up:
+            is_alive = owner and owner.host == socket.gethostname() and is_running(owner.pid)
+            if is_alive or time.monotonic() > give_up:
                 raise JournalOwnedError(self.path, owner)
             time.sleep(LOCK_RETRY_S)
 
@@ -307,8 +303,3 @@ def last_owner(path: Path) -> Owner | None:
     bodies = map(_parse, reversed(path.read_bytes().splitlines(keepends=True)))
     owners = (body["data"] for body in bodies if body is not None and body["kind"] == Owner.kind)
     return next((decode(Owner, data) for data in owners), None)
-
-
-def _runs_here(owner: Owner | None) -> bool:
-    """True if a process of this machine has the pid of this owner."""
-    return owner is not None and owner.host == socket.gethostname() and is_running(owner.pid)

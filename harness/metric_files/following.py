@@ -14,6 +14,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from harness.atomic_write import write_atomically
@@ -53,7 +54,6 @@ class FollowedFiles:
         self._place = place
         self._clock = clock
         self._copies = place.files.dir / COPIES
-        self._before: dict[str, tuple[int, str]] | None = None
         self._is_shared = False
         self._own: set[Path] = set()
         self._pace_s = PACE_S
@@ -130,11 +130,18 @@ class FollowedFiles:
 
     def _own_rows(self, source: FileSource) -> list[FileRow]:
         """The rows without those that were in the file before the launch."""
-        if self._before is None:
-            self._before = _read_before(self._place.files.dir)
         names = {file: file.relative_to(source.root).as_posix() for file in source.files}
         earlier = {name: _lines_before(file, self._before) for file, name in names.items()}
         return [(name, line, row) for name, line, row in source.rows() if line > earlier[name]]
+
+    @cached_property
+    def _before(self) -> dict[str, tuple[int, str]]:
+        """Size and digest of the files that `remember` wrote down, by their path."""
+        try:
+            known = json.loads((self._place.files.dir / BEFORE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return {name: (size, digest) for name, (size, digest) in known.items()}
 
     def _news(self, rows: list[FileRow]) -> NewRows | None:
         """Only what is new where the earlier rows are as they were, else all of them."""
@@ -177,14 +184,6 @@ def remember(attempt: Path, codebase: Path) -> None:
 def _may_be_appended_to(file: Path) -> bool:
     known = format_of(file)
     return known is not None and not known.holds_only_metrics and file.is_file()
-
-
-def _read_before(attempt: Path) -> dict[str, tuple[int, str]]:
-    try:
-        known = json.loads((attempt / BEFORE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return {name: (size, digest) for name, (size, digest) in known.items()}
 
 
 def _lines_before(file: Path, before: dict[str, tuple[int, str]]) -> int:

@@ -77,7 +77,7 @@ def draw_figures(
     others = {one.key: one for one in foreign_metrics(record)}
     if leading is not None and leading != PASS_RATE and leading in record.series:
         others[leading] = record.series[leading]
-    foreign = [series for key, series in others.items() if key not in drawn and _is_course(series)]
+    foreign = [series for key, series in others.items() if key not in drawn and len(series.values) > 1]
     foreign.sort(key=lambda series: (series.key != leading, kind_of(series.key) is None))
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
@@ -94,10 +94,6 @@ def draw_figures(
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
     return figures, missing
-
-
-def _is_course(series: Series) -> bool:
-    return len(series.values) > 1
 
 
 def _is_drawable(series: Series) -> bool:
