@@ -26,7 +26,6 @@ from harness.results.facts import (
     is_reinforcement,
 )
 from harness.results.leading import PASS_RATE
-from harness.results.parts import Parts
 from harness.results.raw import json_lines, number_in
 from harness.results.text import clean, one_line
 from harness.results.types import Fact, Figure, Record, Series, Source
@@ -86,9 +85,9 @@ def draw_figures(
             maker = (one_line(series.key), partial(_metric, record, series, name, series.key))
             makers.insert(0 if series.key == leading else len(makers), maker)
     makers.append(("Machine", lambda: resource_chart(record, problems)))
-    parts = Parts()
-    figures = save_all(makers, parts, record.result_dir, into, draws)
-    missing = [*problems, *parts.left_out]
+    undrawn: list[str] = []
+    figures = save_all(makers, undrawn, record.result_dir, into, draws)
+    missing = [*problems, *undrawn]
     if left_out:
         missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:

@@ -28,7 +28,7 @@ from harness.results.narrative.added import FILE, TRANSCRIPT, added, narrative_j
 from harness.results.narrative.run import RunEvidence
 from harness.results.narrative.sections import tell
 from harness.results.next_step import NextStep, more_seeds
-from harness.results.parts import Parts
+from harness.results.parts import made
 from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
@@ -72,14 +72,14 @@ def build_report(
     came_to = result_of(record, facts, leading_of(record, run.state.blueprint))
     figures, undrawn = draw_figures(record, facts, into, came_to.metric if came_to else None, draws)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
-    parts = Parts()
-    answers = parts.made("the sample answers", lambda: samples(record)) or ()
+    left_out: list[str] = []
+    answers = made("the sample answers", lambda: samples(record), left_out) or ()
     told = text.clean_tree(run, secrets)
     later = text.clean_tree(added(result_dir), secrets)
     written = {**told.state.narrative, **later.sections}
-    said = parts.made("the narrative", lambda: tell(written, RunEvidence(record, facts, told), secrets))
+    said = made("the narrative", lambda: tell(written, RunEvidence(record, facts, told), secrets), left_out)
     missing = _words("missing", facts.values(), record=record, provenance=provenance)
-    missing = (*missing, *record.problems[:50], *undrawn, *parts.left_out)
+    missing = (*missing, *record.problems[:50], *undrawn, *left_out)
     if run.state.no_words and said is None:
         how = f"`harness narrate {run.state.experiment_id}` adds them"
         missing = (f"words of the language model ({run.state.no_words}); {how}", *missing)

@@ -69,32 +69,8 @@ class Line:
         return "".join(piece.markdown for piece in self.pieces).strip()
 
 
-@dataclass(frozen=True)
-class ToldSection:
-    """One section, ready to be laid out."""
-
-    name: str
-    language: Language
-    sentences: tuple[str, ...]
-    interpretation: tuple[Line, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        words = "\n".join(line.plain for line in self.interpretation)
-        about = {"section": self.name, "language": self.language}
-        return {**about, "findings": self.sentences, "interpretation": words}
-
-
-@dataclass(frozen=True)
-class Narrative:
-    """All that stands in a report of what a model wrote. `added`: sentences that the program adds."""
-
-    sections: tuple[ToldSection, ...]
-    added: tuple[str, ...]
-    language: Language
-
-    def as_json(self) -> dict[str, Any]:
-        """What result.json and sweep.json keep: the words as they are shown."""
-        return {"sections": [section.as_json() for section in self.sections], "added": self.added}
+Narrative = Mapping[str, Any]
+"""All that stands in a report of what a model wrote, as `tell` makes it and the templates lay it out."""
 
 
 # --- before it is published ---------------------------------------------------------------------------------
@@ -174,7 +150,8 @@ def _faults_of_text(words: str, evidence: Evidence) -> Iterator[str]:
 
 
 def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Secrets = NO_SECRETS) -> Narrative | None:
-    """What stands in the report: sections by name as the journal has them; None where there are none."""
+    """What stands in the report, of sections by name as the journal has them; None where there are none.
+    `added`: sentences that the program adds."""
     sections = (Section.model_validate(written[name]) for name in SECTIONS if name in written)
     kept = [item for item in (_judged(each, evidence)[0] for each in sections) if not item.is_empty]
     if not kept:
@@ -187,12 +164,27 @@ def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Secrets = NO_S
     for item in kept:
         sentences = dict.fromkeys(words(evidence.resolve(one), item.language) for one in item.findings)
         lines = tuple(_lines(item, evidence, secrets))
-        told.append(ToldSection(item.section, item.language, tuple(sentences), lines))
+        about = {"name": item.section, "language": item.language}
+        told.append({**about, "sentences": tuple(sentences), "interpretation": lines})
     said = {finding for item in kept for finding in item.findings}
     due = [evidence.resolve(finding) for finding in evidence.due if finding not in said]
     language = kept[0].language
     added = tuple(words(sentence, language) for sentence in (*due, *evidence.cautions))
-    return Narrative(tuple(told), added, language)
+    return {"sections": told, "added": added, "language": language}
+
+
+def words_json(said: Narrative) -> dict[str, Any]:
+    """What result.json and sweep.json keep: the words as they are shown."""
+    sections = [
+        {
+            "section": section["name"],
+            "language": section["language"],
+            "findings": section["sentences"],
+            "interpretation": "\n".join(line.plain for line in section["interpretation"]),
+        }
+        for section in said["sections"]
+    ]
+    return {"sections": sections, "added": said["added"]}
 
 
 def worded(sentence: Sentence, language: Language) -> str:

@@ -22,7 +22,7 @@ from harness.results.narrative.added import FILE, TRANSCRIPT, added, narrative_j
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.next_step import NextStep
-from harness.results.parts import Parts
+from harness.results.parts import made
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page, points_csv, to_json
 from harness.results.sweeps.wording import level_text
@@ -62,14 +62,14 @@ def build_sweep_report(
     target = into or folder
     secrets = (known_secrets if into is None else remembered)(folder, *comparison.study.remembering)
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
-    parts = Parts()
+    left_out: list[str] = []
     later = text.clean_tree(added(folder), secrets)
     written = {**(narrative or {}), **later.sections}
-    told = parts.made("the narrative", lambda: tell(written, SweepEvidence(comparison), secrets))
+    told = made("the narrative", lambda: tell(written, SweepEvidence(comparison), secrets), left_out)
     view = build_page(comparison, folder, about)
-    figures = draw_figures(comparison, folder, parts, into)
+    figures = draw_figures(comparison, folder, left_out, into)
     no_words = (about.no_words,) if about.no_words and told is None else ()
-    view["notes"] = (*view["notes"], *parts.left_out, *no_words)
+    view["notes"] = (*view["notes"], *left_out, *no_words)
     next_step = text.clean_tree(NextStep.of(folder), secrets)
     if next_step is not None:
         view["headline"] = (*view["headline"], f"next experiment: {next_step.command}")
