@@ -65,7 +65,7 @@ class _Narrating:
 
     def carry_out(self, call: Action) -> Answer:
         assert isinstance(call, WriteSections)
-        self.written = sections.all_published(call.sections, self._evidence)["written"]
+        self.written = sections.published(call.sections, self._evidence)["written"]
         fault = sections.refusal(call.sections, self._evidence)
         if fault is None or self._refusals == sections.MAX_REFUSALS:
             self.is_done = True

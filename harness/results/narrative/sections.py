@@ -92,23 +92,20 @@ def _refusal(section: Section, evidence: Evidence) -> str | None:
     return "\n- ".join([asked, *faults[:_MOST_NAMED], *more])
 
 
-def published(section: Section, evidence: Evidence) -> dict[str, Any]:
-    """What the journal keeps of a section: what can stand of it, secrets masked, and what was left out."""
-    kept, _ = _judged(section, evidence)
-    lost = len(section.findings) - len(kept.findings)
-    left_out = [f"{lost} findings"] if lost else []
-    left_out += ["the interpretation"] if kept.interpretation != section.interpretation else []
-    masked = kept.model_copy(update={"interpretation": redact(kept.interpretation)})
-    return {"written": masked.as_json(), "left_out": left_out}
-
-
-def all_published(sections: Sequence[Section], evidence: Evidence) -> dict[str, Any]:
-    """The same of several sections, by name; one of which nothing stands is not among them."""
-    kept = {section.section: published(section, evidence) for section in sections}
-    written = {name: item["written"] for name, item in kept.items()}
-    left_out = [f"{what} of {name}" for name, item in kept.items() for what in item["left_out"]]
-    filled = {name: item for name, item in written.items() if item["findings"] or item["interpretation"]}
-    return {"written": filled, "left_out": left_out}
+def published(sections: Sequence[Section], evidence: Evidence) -> dict[str, Any]:
+    """What the journal keeps of sections, by name: what can stand of each, secrets masked, and what was left
+    out. One of which nothing stands is not among them."""
+    written, left_out = {}, []
+    for section in sections:
+        kept, _ = _judged(section, evidence)
+        if lost := len(section.findings) - len(kept.findings):
+            left_out.append(f"{lost} findings of {section.section}")
+        if kept.interpretation != section.interpretation:
+            left_out.append(f"the interpretation of {section.section}")
+        if kept.findings or kept.interpretation:
+            masked = kept.model_copy(update={"interpretation": redact(kept.interpretation)})
+            written[section.section] = masked.as_json()
+    return {"written": written, "left_out": left_out}
 
 
 def _judged(section: Section, evidence: Evidence) -> tuple[Section, list[str]]:

@@ -68,7 +68,7 @@ class SweepEvidence(Evidence):
                 yield Citable(f"run/{name}/value", f"{metric} of {name}", shown, run.value, metric)
         for key, levels in self._contrasts.items():
             yield Citable(f"key/{key}", "", key)
-            for level in {*levels, *(level_text(contrast.baseline) for contrast in levels.values())}:
+            for level in dict.fromkeys((*levels, *(level_text(one.baseline) for one in levels.values()))):
                 yield Citable(f"level/{key}/{level}", "", f"{key} {level}")
             for contrast in levels.values():
                 yield from self._of_contrast(key, contrast)
