@@ -212,10 +212,8 @@ def _metrics(record: Record, led: str) -> Iterator[Fact]:
         if not finite.all():
             places["first_not_finite"] = int((~finite).argmax())
         for place, index in places.items():
-            label, note = (
-                f"{series.key}, {place.replace('_', ' ')}",
-                record.at(float(series.positions[index])),
-            )
+            label = f"{series.key}, {place.replace('_', ' ')}"
+            note = record.at(float(series.positions[index]))
             yield _value(f"metric/{series.key}/{place}", label, series, index, note)
 
 

@@ -42,14 +42,10 @@ _OF_ATTEMPT = (
     *("duration", "rows", "first_step", "last_step"),
 )
 _OF_METRIC = ("first", "last", "lowest", "highest")
-_VERDICTS = {
-    "succeeded": "Succeeded",
+_VERDICTS = {  # of the others the outcome says it
     "succeeded_with_changed_code": "Succeeded with code that a model changed",
-    "failed": "Failed",
     "cannot_run": "Could not run",
     "timed_out": "Ended at its time limit",
-    "stopped_early": "Stopped early",
-    "cancelled": "Cancelled",
     "running": "Still running",
 }
 _CONTAINED = {
@@ -96,7 +92,7 @@ def build_view(
     settings = ((attempt.number, change) for attempt in run.attempts for change in chosen(attempt.draft))
     mark = "†" if of_code else ""
     return {
-        "verdict": _VERDICTS[run.outcome],
+        "verdict": _VERDICTS.get(run.outcome, run.outcome.replace("_", " ").capitalize()),
         "seed_note": ONE_SEED,
         "result": result,
         "axis": AXIS_WORDS[record.axis],
