@@ -7,7 +7,6 @@ what is cut or joined for showing is a property, or a template's, made from text
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 from pathlib import Path
@@ -60,15 +59,6 @@ _PASS_RATE = "task_pass_rate@1"
 
 View = dict[str, Any]
 """What a template shows, by its name there."""
-
-
-@dataclass(frozen=True)
-class CitedLine:
-    """A line as the diagnosis cites it; `is_found`: the file really holds that text there."""
-
-    source: Source
-    text: str
-    is_found: bool
 
 
 def build_view(
@@ -198,7 +188,7 @@ def _attempts(record: Record, facts: Mapping[str, Fact], run: RunStory) -> Itera
         }
 
 
-def _printed_errors(record: Record, run: RunStory) -> tuple[CitedLine, ...]:
+def _printed_errors(record: Record, run: RunStory) -> tuple[View, ...]:
     """The exceptions that the last attempt printed although it ended well. The log is read again only where
     the watch saw an error in it."""
     attempt = run.state.attempt
@@ -210,20 +200,25 @@ def _printed_errors(record: Record, run: RunStory) -> tuple[CitedLine, ...]:
         return ()
     faults = read(record.result_dir / file, ()).faults
     return tuple(
-        CitedLine(Source(file, fault.line), shortened(fault.said[0], _LONGEST_ERROR), True)
+        _line(Source(file, fault.line), shortened(fault.said[0], _LONGEST_ERROR))
         for fault in faults
         if fault.type and fault.frames and not fault.handled and not fault.depth
     )
 
 
-def _cited(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tuple[CitedLine, ...]:
+def _cited(result_dir: Path, number: int, citations: Sequence[Evidence]) -> tuple[View, ...]:
     """The lines that a diagnosis cites, looked up again in the files of the attempt."""
     sources = [Source(f"{attempt_folder(number)}/{one.file}", one.line) for one in citations]
     reader = SourceReader(result_dir, sources)
     return tuple(
-        CitedLine(source, one.text, _is_found(reader, source, one.text))
+        _line(source, one.text, _is_found(reader, source, one.text))
         for source, one in zip(sources, citations, strict=True)
     )
+
+
+def _line(source: Source, text: str, is_found: bool = True) -> View:
+    """A line as it is cited; `is_found`: the file really holds that text there."""
+    return {"source": source, "text": text, "is_found": is_found}
 
 
 def _is_found(reader: SourceReader, source: Source, text: str) -> bool:

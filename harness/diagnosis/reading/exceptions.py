@@ -98,9 +98,7 @@ class OpenException:
         """What was read: the exception, else what should have carried it, else that a traceback began."""
         if self.draft or self.carrier or not self.frames or self.header is None:
             return self.draft or self.carrier
-        return self._draft(
-            self.header, lines.HEADER, source, handled or self.mild or self.got_over or self.warned_of
-        )
+        return self._draft(self.header, lines.HEADER, source, handled or self.mild or self.got_over or self.warned_of)
 
     def _draft(self, raw: RawLine, said: str, source: str, handled: bool) -> Draft:
         return Draft(raw, [raw.line], [said], source, frames=self.frames, handled=handled, before=self.before)

@@ -7,7 +7,7 @@ listing has one per metric and attempt, a search (`facts`) one per id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -53,14 +53,14 @@ class Sentence:
 
 
 class Evidence:
-    """What is known of a run or a sweep: `citable` by id. A subclass says in `answers` how each kind of
-    finding, a value apart, is looked up (raises CitationError).
+    """What is known of a run or a sweep: `citable` by id. A subclass has a method for each of the `kinds` of
+    findings that it can look up, `_change` for a `change` (raises CitationError).
 
     `due`: findings that a report must not leave out: the program adds them where the model does. `cautions`:
     what a reader must know besides; the program always adds it.
     """
 
-    answers: Mapping[str, Callable[[Any], Sentence]]
+    kinds: tuple[str, ...]
     due: tuple[Finding, ...]
     cautions: tuple[Sentence, ...]
 
@@ -74,10 +74,11 @@ class Evidence:
         """The finding looked up. Raises CitationError."""
         if finding.kind == "value":
             return Sentence("value", {"fact": self.number(finding.fact)})
-        if finding.kind not in self.answers:
-            others = ", ".join(("value", *self.answers))
+        if finding.kind not in self.kinds:
+            others = ", ".join(("value", *self.kinds))
             raise CitationError(f"{finding.kind} is not of this kind of report; cite one of {others}")
-        return self.answers[finding.kind](finding)
+        sentence: Sentence = getattr(self, f"_{finding.kind}")(finding)
+        return sentence
 
 
 def lookup(name: object, known: Mapping[Any, _Item], what: str) -> _Item:
