@@ -92,18 +92,20 @@ def _is_cut(record: Record, fact: Fact) -> bool:
     return bool(_OF_LAST_ROW.fullmatch(fact.id)) and record.may_go_on(fact.sources)
 
 
-def reported_differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[Discrepancy]:
-    """Where the trainer's own summary of a validation disagrees with its per-task results."""
+def differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[Discrepancy]:
+    """Numbers that are not where they should stand; and where the trainer's own summary of a validation
+    disagrees with its per-task results."""
+    for fact in facts.values():
+        if fact.withheld not in ("", LOG_CUT):
+            yield Discrepancy(fact.label, fact.withheld)
     for evaluation in record.evaluations:
         for column, reported in evaluation.reported.items():
-            fact = facts.get(evaluation_id(evaluation, column))
-            if not evaluation.tasks or fact is None or fact.withheld or column == "std_reward":
+            own = facts.get(evaluation_id(evaluation, column))
+            if not evaluation.tasks or own is None or own.withheld or column == "std_reward":
                 continue
-            if not abs(fact.value - reported.value) <= _REPORTED_TOLERANCE:
+            if not abs(own.value - reported.value) <= _REPORTED_TOLERANCE:
                 told = f"the trainer reported {reported.value:g} ({reported.source})"
-                yield Discrepancy(
-                    fact.label, f"{told}, its per-task results ({fact.place}) give {fact.value:g}"
-                )
+                yield Discrepancy(own.label, f"{told}, its per-task results ({own.place}) give {own.value:g}")
 
 
 def first_of(record: Record, keys: Iterable[str]) -> Series | None:

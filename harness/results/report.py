@@ -21,7 +21,7 @@ from harness.outcome import Outcome
 from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.collect import collect
-from harness.results.facts import build_facts, reported_differences
+from harness.results.facts import build_facts, differences
 from harness.results.figures import draw_figures
 from harness.results.manifest import fingerprints, manifest, plain, with_checksum
 from harness.results.narrative.added import FILE, TRANSCRIPT, added, narrative_json
@@ -33,7 +33,7 @@ from harness.results.raw import json_file
 from harness.results.result import leading_of, result_of
 from harness.results.run import RunStory
 from harness.results.samples import episode_pages, samples
-from harness.results.types import LOG_CUT, Discrepancy, Fact, Report
+from harness.results.types import Fact, Report
 from harness.results.view import View, build_view
 from harness.state import AttemptState
 from harness.templating import render, render_lines
@@ -63,12 +63,6 @@ def build_report(
     secrets = (known_secrets if into is None else remembered)(result_dir)
     record, run = collect(result_dir), RunStory.of(entries)
     facts = build_facts(record, run.state.blueprint)
-    wrong = (
-        Discrepancy(fact.label, fact.withheld)
-        for fact in facts.values()
-        if fact.withheld not in ("", LOG_CUT)
-    )
-    discrepancies = (*wrong, *reported_differences(record, facts))
     came_to = result_of(record, facts, leading_of(record, run.state.blueprint))
     figures, undrawn = draw_figures(record, facts, into, came_to.metric if came_to else None, draws)
     provenance = json_file(result_dir / "provenance.json", "provenance.json", [])
@@ -83,7 +77,7 @@ def build_report(
     if run.state.no_words and said is None:
         how = f"`harness narrate {run.state.experiment_id}` adds them"
         missing = (f"words of the language model ({run.state.no_words}); {how}", *missing)
-    view = build_view(record, facts, run, came_to, missing, discrepancies)
+    view = build_view(record, facts, run, came_to, missing, tuple(differences(record, facts)))
     view, provenance = text.clean_tree(view, secrets), text.clean_tree(provenance, secrets)
     next_step = text.clean_tree(NextStep.of(result_dir), secrets)
     values = {"run": told, "view": view, "mark": view["mark"], "next_step": next_step}
@@ -93,12 +87,12 @@ def build_report(
         next_step = text.clean_tree(more_seeds(run.state.blueprint, config, came_to.metric), secrets)
     values |= {"headline": headline, "finding": "".join(_words("finding", view["key_facts"]))}
     values |= {"figures": figures, "provenance": provenance, "narrative": said, "next_step": next_step}
+    values |= {"plan": told.state.blueprint, "samples": text.clean_tree(answers, secrets)}
     values |= {
-        "plan": told.state.blueprint,
         "author": told.author,
-        "samples": text.clean_tree(answers, secrets),
+        "narrator": later.author if later.sections else told.author,
+        **page_parts(figures),
     }
-    values |= {"narrator": later.author if later.sections else told.author, **page_parts(figures)}
     for name in DOCUMENTS:
         content = render(f"reports/{name}.j2", **values, **_WRITING, episode_pages=episode_pages(record))
         write_atomically(target / name, content)
