@@ -125,7 +125,7 @@ def open_question(entries: Sequence[Entry]) -> OpenQuestion | None:
         if isinstance(asked, events.PersonAsked) and not asked.error and entry.seq not in answered:
             args: dict[str, Any] = {name: getattr(asked, name) for name in ("question", "default", "until")}
             args["changes"] = [(each.kind, each.what, each.old, each.new) for each in asked.changes]
-            return OpenQuestion(entry.seq, asked.action, args, asked.options, entry.time, asked.shown)
+            return OpenQuestion(entry.seq, AskPerson.kind, args, asked.options, entry.time, asked.shown)
     return None
 
 

@@ -307,7 +307,7 @@ class Executor:
     async def _write_sections(self, action: actions.WriteSections) -> events.SectionsWritten:
         evidence = self._citable()
         assert evidence is not None  # the guard has asked for it
-        return events.SectionsWritten(**sections.all_published(action.sections, evidence))
+        return events.SectionsWritten(**sections.published(action.sections, evidence))
 
     async def _propose_next(self, action: actions.ProposeNext) -> events.NextProposed:
         try:

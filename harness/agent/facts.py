@@ -8,9 +8,8 @@ from harness.agent.excerpts import NotShownError, fitted, masked
 from harness.environment import known_secrets
 from harness.experiment import Experiment
 from harness.results.narrative import sections
-from harness.results.narrative.evidence import CitationError, Evidence
+from harness.results.narrative.evidence import CitationError, Evidence, lines_of
 from harness.results.narrative.findings import ChangeFinding
-from harness.results.narrative.listing import lines_of
 from harness.state import ExperimentState
 
 _MOST_EARLIER = 10

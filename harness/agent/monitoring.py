@@ -22,7 +22,7 @@ from harness.experiment import Experiment
 from harness.guard import rules as guard
 from harness.journal.events import AttemptEvent, SupervisorSeen, Waited
 from harness.launching import LONGEST_END_S
-from harness.metric_files import FollowedFiles, Place
+from harness.metric_files import FollowedFiles
 from harness.observation import Progress
 from harness.repair import patched_code
 from harness.state import AttemptState
@@ -67,8 +67,8 @@ class AttemptMonitor:
         wanted = metrics.metric or plan.purpose
         codebase = patched_code.codebase(experiment.state)
         is_shared = partial(others_train_in, codebase, experiment.dir)
-        place = Place(self._files, codebase, metrics.file, wanted, is_shared)
-        self._followed = FollowedFiles(place, experiment.clock) if source is MetricSource.CONSOLE else None
+        place = (self._files, codebase, metrics.file, wanted, is_shared, experiment.clock)
+        self._followed = FollowedFiles(*place) if source is MetricSource.CONSOLE else None
         self.watch = Watch(self._files, source, rules, experiment.clock, self._followed)
         self._session = Session(attempt.session)
         clock = SystemClock(experiment.clock)

@@ -34,8 +34,7 @@ from harness.providers.conversation import (
 )
 from harness.providers.cost import DEFAULT_LIMIT_CALLS
 from harness.repair import apply_changes
-from harness.results.narrative.evidence import Evidence
-from harness.results.narrative.listing import LONGEST_LISTING, listing
+from harness.results.narrative.evidence import LONGEST_LISTING, Evidence, listing
 from harness.state import AttemptState, ExperimentState, fold
 from harness.wording import duration
 

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from harness.attempt import UNKNOWN, AttemptEnd, Diagnosis
 from harness.blueprint.types import Blueprint
@@ -197,7 +197,13 @@ class PersonSaid(Event, kind="person_said", bars="acting calling"):
 
 
 class ActionResult(Event, needs="acting:{event.action}", clears="acting"):
-    """What an action led to, which closes its intent; every subclass has `action`, as the intent named it."""
+    """What an action led to, which closes its intent. Every subclass has `action`, as the intent named it: of
+    its own, or a field where several actions lead to it."""
+
+    def __init_subclass__(cls, kind: str = "", action: str = "", **marks: str) -> None:
+        super().__init_subclass__(kind, **marks)
+        if action:
+            setattr(cls, "action", action)  # noqa: B010, a checker would take it for a field
 
 
 class Looked(ActionResult, kind="looked"):
@@ -217,31 +223,27 @@ class ChangePrepared(ActionResult, kind="change_prepared", bars="running"):
     error: str = ""
 
 
-class Prepared(ActionResult, kind="prepared"):
+class Prepared(ActionResult, kind="prepared", action="prepare"):
     """Provenance is written."""
 
-    action: ClassVar[str] = "prepare"
 
-
-class Checked(ActionResult, kind="checked", bars="running"):
+class Checked(ActionResult, kind="checked", action="check", bars="running"):
     """The check of the next launch. `problems`, `warnings`: sentences. `causes`: for each problem what a
     diagnosis would say of the failure that it would become."""
 
-    action: ClassVar[str] = "check"
     can_run: bool
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     causes: tuple[Diagnosis, ...] = ()
 
 
-class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
+class SmokeRan(ActionResult, kind="smoke_ran", action="smoke_run", bars="running collected"):
     """What is prepared ran for a moment. `failed`: it ended by itself before it had shown its steps; `steps`:
     how many rows there were; `status`: its exit status, None where it was ended; `log`: its last lines where
     it failed; `error`: why it could not be tried; `left`: files that it wrote into the folder of the code,
     where the launch finds them; `whole_s`: how long all of it takes at its pace, None where not known;
     `cause`: why it failed, where it was that of the first launch."""
 
-    action: ClassVar[str] = "smoke_run"
     failed: bool
     steps: int = 0
     took_s: float = 0.0
@@ -274,12 +276,13 @@ class SmokeRan(ActionResult, kind="smoke_ran", bars="running collected"):
         return f"it ran: {seen} within {self.took_s:g} s{takes}{left}"
 
 
-class Launched(ActionResult, kind="launched", bars="running collected", sets="running launched"):
+class Launched(
+    ActionResult, kind="launched", action="launch", bars="running collected", sets="running launched"
+):
     """The attempt runs. `checkpoint`: what it goes on from, None for the beginning. `differs`: what it was
     given otherwise than the attempt before, and by no repair. `sandbox`: of code that a model changed, as
     `repair.containment` names it; "" for the author's own."""
 
-    action: ClassVar[str] = "launch"
     launched_at: float
     command: str = ""
     checkpoint: str | None = None
@@ -287,11 +290,10 @@ class Launched(ActionResult, kind="launched", bars="running collected", sets="ru
     sandbox: str = ""
 
 
-class Waited(ActionResult, kind="waited", needs="running"):
+class Waited(ActionResult, kind="waited", action="wait", needs="running"):
     """Something happened while the attempt ran, or a question was `answered`, or `not_answered` before
     something else wanted attention. `ended`: the attempt's end, None while it goes on."""
 
-    action: ClassVar[str] = "wait"
     reason: str
     detail: str = ""
     waited_s: float = 0.0
@@ -304,51 +306,45 @@ class Waited(ActionResult, kind="waited", needs="running"):
         return step if self.ended is None else replace(step, clears="acting running")
 
 
-class Paused(ActionResult, kind="paused"):
+class Paused(ActionResult, kind="paused", action="pause"):
     """Time passed before the next launch. `reason`: why it was cut short, "" where it was not."""
 
-    action: ClassVar[str] = "pause"
     paused_s: float = 0.0
     reason: str = ""
 
 
-class Stopped(ActionResult, kind="stopped", needs="running", clears="running"):
+class Stopped(ActionResult, kind="stopped", action="stop", needs="running", clears="running"):
     """The attempt was ended. `why`: as in the action, None where it had ended by itself."""
 
-    action: ClassVar[str] = "stop"
     ended: AttemptEnd
     why: str | None = None
     detail: str = ""
 
 
-class Diagnosed(ActionResult, kind="diagnosed", needs="launched", bars="running"):
+class Diagnosed(ActionResult, kind="diagnosed", action="diagnose", needs="launched", bars="running"):
     """Why the attempt ended, with the repairs that apply."""
 
-    action: ClassVar[str] = "diagnose"
     diagnosis: Diagnosis
 
 
-class CauseNamed(ActionResult, kind="cause_named", needs="launched", bars="running"):
+class CauseNamed(ActionResult, kind="cause_named", action="name_cause", needs="launched", bars="running"):
     """A model has named the cause of the attempt's end. `diagnosis` is None where its answer is discarded;
     `error` says why."""
 
-    action: ClassVar[str] = "name_cause"
     diagnosis: Diagnosis | None = None
     error: str = ""
 
 
-class Noted(ActionResult, kind="noted"):
+class Noted(ActionResult, kind="noted", action="note"):
     """A remark of the policy."""
 
-    action: ClassVar[str] = "note"
     text: str
 
 
-class PersonAsked(ActionResult, kind="person_asked", bars="collected"):
+class PersonAsked(ActionResult, kind="person_asked", action="ask_person", bars="collected"):
     """A question is put to a person, and the run goes on. `changes`: what it is about, `shown` as a diff;
     `until`: when `default` holds; `error`: why it could not be asked."""
 
-    action: ClassVar[str] = "ask_person"
     question: str
     options: tuple[str, ...] = ()
     default: str = "no"
@@ -358,37 +354,33 @@ class PersonAsked(ActionResult, kind="person_asked", bars="collected"):
     error: str = ""
 
 
-class SectionsWritten(ActionResult, kind="sections_written", needs="collected"):
+class SectionsWritten(ActionResult, kind="sections_written", action="write_sections", needs="collected"):
     """The sections of the narrative, by name; `left_out`: what could not stand."""
 
-    action: ClassVar[str] = "write_sections"
     written: Mapping[str, Any]
     left_out: tuple[str, ...] = ()
 
 
-class NextProposed(ActionResult, kind="next_proposed", needs="collected"):
+class NextProposed(ActionResult, kind="next_proposed", action="propose_next", needs="collected"):
     """An experiment that may follow was written. `text`: the command that starts it; `error`: why there is
     none."""
 
-    action: ClassVar[str] = "propose_next"
     text: str = ""
     error: str = ""
 
 
-class Collected(ActionResult, kind="collected", bars="running", sets="collected"):
+class Collected(ActionResult, kind="collected", action="collect", bars="running", sets="collected"):
     """How the run is judged, from its raw files."""
 
-    action: ClassVar[str] = "collect"
     outcome: Outcome
     reason: str
 
 
-class Reported(ActionResult, kind="reported", needs="collected", sets="reported"):
+class Reported(ActionResult, kind="reported", action="report", needs="collected", sets="reported"):
     """The report is written. `headline`: its first sentences; `discrepancies`: numbers that were withheld;
     `error`: why it could not be built, "" where it could; `result`: as result.json has it, None where no
     metric leads."""
 
-    action: ClassVar[str] = "report"
     headline: tuple[str, ...] = ()
     discrepancies: tuple[Mapping[str, str], ...] = ()
     error: str = ""

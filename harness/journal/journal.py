@@ -93,7 +93,7 @@ def read(path: Path, order: Order = RUN) -> list[Entry]:
 
     Raises JournalDamagedError when a complete entry is unreadable, or any is impossible.
     """
-    return _read(path, order).entries
+    return _read(path, order)[0]
 
 
 def first_and_last(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -110,27 +110,19 @@ def first_and_last(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
     return (first, last) if first and last and is_whole and first["data"].get("version") == VERSION else None
 
 
-@dataclass
-class _Content:
+def _read(path: Path, order: Order) -> tuple[list[Entry], Marks, int, bytes]:
     """Entries, the marks after them, length in bytes of the sound part, and the torn tail (b"" for none)."""
-
-    entries: list[Entry]
+    entries: list[Entry] = []
     marks: Marks = frozenset()
-    sound: int = 0
-    torn: bytes = b""
-
-
-def _read(path: Path, order: Order) -> _Content:
-    found = _Content([])
+    sound = 0
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
-        return found
+        return entries, marks, sound, b""
     for number, line in enumerate(lines, start=1):
         body = _parse(line)
         if body is None and not line.endswith(b"\n"):
-            found.torn = line
-            return found
+            return entries, marks, sound, line
         if body is None and number == 1:
             raise JournalDamagedError(f"{path}: its first entry cannot be read; the file is no journal")
         if body is None or body["seq"] != number:
@@ -139,23 +131,18 @@ def _read(path: Path, order: Order) -> _Content:
                 "entries before it are sound. Fix: copy the folder, then cut the journal off above this line"
             )
         try:
-            _check_version(body)
+            if number == 1 and (version := body["data"].get("version", 1)) != VERSION:
+                raise MisfitError(
+                    f"this journal has format {version}, and this harness reads format {VERSION}; "
+                    "read it with the harness that wrote it"
+                )
             event = order.decode(body["kind"], body["data"])
-            found.marks = order.after(found.marks, event)
+            marks = order.after(marks, event)
         except (MisfitError, ImpossibleEventError) as error:
             raise JournalDamagedError(f"{path}:{number}: {error}") from None
-        found.entries.append(Entry(number, body["time"], event))
-        found.sound += len(line)
-    return found
-
-
-def _check_version(body: dict[str, Any]) -> None:
-    version = body["data"].get("version", 1)
-    if body["seq"] == 1 and version != VERSION:
-        raise MisfitError(
-            f"this journal has format {version}, and this harness reads format {VERSION}; "
-            "read it with the harness that wrote it"
-        )
+        entries.append(Entry(number, body["time"], event))
+        sound += len(line)
+    return entries, marks, sound, b""
 
 
 class Journal:
@@ -171,14 +158,12 @@ class Journal:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._lock()
-            content = _read(path, order)
-            self.entries, self._marks = content.entries, content.marks
+            self.entries, self._marks, self._end, torn = _read(path, order)
             self.clock = clock or clock_of(self.entries)
-            if content.torn:
-                os.ftruncate(self._fd, content.sound)
-            self._end = content.sound
-            if content.torn and self.entries:  # a journal without a first entry has not begun
-                self.append(JournalRepaired(content.torn.decode(errors="replace")))
+            if torn:
+                os.ftruncate(self._fd, self._end)
+            if torn and self.entries:  # a journal without a first entry has not begun
+                self.append(JournalRepaired(torn.decode(errors="replace")))
         except BaseException:
             os.close(self._fd)
             raise
@@ -198,7 +183,8 @@ class Journal:
                     f"{self.path} cannot be locked ({error.strerror}): two machines could run it at once. "
                     "Fix: put the results on a file system that has locks, or mount this one with them"
                 ) from error
-            if _runs_here(owner) or time.monotonic() > give_up:
+            is_alive = owner and owner.host == socket.gethostname() and is_running(owner.pid)
+            if is_alive or time.monotonic() > give_up:
                 raise JournalOwnedError(self.path, owner)
             time.sleep(LOCK_RETRY_S)
 
@@ -307,8 +293,3 @@ def last_owner(path: Path) -> Owner | None:
     bodies = map(_parse, reversed(path.read_bytes().splitlines(keepends=True)))
     owners = (body["data"] for body in bodies if body is not None and body["kind"] == Owner.kind)
     return next((decode(Owner, data) for data in owners), None)
-
-
-def _runs_here(owner: Owner | None) -> bool:
-    """True if a process of this machine has the pid of this owner."""
-    return owner is not None and owner.host == socket.gethostname() and is_running(owner.pid)

@@ -105,6 +105,5 @@ class LlmFailed(Event, kind="llm_failed", needs="calling", clears="calling"):
     tries: int = 1
 
 
-LlmEnded = LlmSettled | LlmFailed
 OF_THE_MODEL = (LlmReserved, LlmRetried, LlmSettled, LlmFailed, CallRejected, ViewShrunk, Consult, Consulted)
 """What a policy that asks a model records by itself."""

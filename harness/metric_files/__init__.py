@@ -6,14 +6,12 @@ what this page names is used: `format_of` for one file, `reading` for what a per
 attempt's folder.
 """
 
-from harness.metric_files.following import FollowedFiles, Place, remember
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES, source_in
+from harness.metric_files.following import FollowedFiles, remember
+from harness.metric_files.source import COPIES, format_of, source_in
 
 __all__ = [
     "COPIES",
     "FollowedFiles",
-    "Place",
     "format_of",
     "remember",
     "source_in",

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES
+from harness.metric_files.source import COPIES, format_of
 from monitors.processes import family
 
 MOST_ENTRIES = 20_000

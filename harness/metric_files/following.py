@@ -12,14 +12,13 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 
 from harness.atomic_write import write_atomically
 from harness.metric_files.discovery import files_below, written_by, written_since
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES, FileRow, FileSource, best, sources
+from harness.metric_files.source import COPIES, FileRow, FileSource, best, format_of, sources
 from monitors.files import AttemptFiles
 from monitors.row_source import NewRows
 
@@ -32,29 +31,27 @@ HASHED_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where an attempt's metrics may be: its folder, the codebase, and the file or folder that the plan names
-    ("" for none). `wanted`: what they are about, as for `names.leading`. `is_shared`: whether others have
-    trained in the codebase since a time, so that a file there may be theirs."""
-
-    files: AttemptFiles
-    codebase: Path
-    named: str = ""
-    wanted: str = ""
-    is_shared: Callable[[float], bool] = lambda since: False
-
-
 class FollowedFiles:
     """A `RowSource` of files. `source` is the one chosen so far."""
 
-    def __init__(self, place: Place, clock: Callable[[], float] = time.time) -> None:
-        self.is_named = bool(place.named)
+    def __init__(
+        self,
+        files: AttemptFiles,
+        codebase: Path,
+        named: str = "",
+        wanted: str = "",
+        others_train: Callable[[float], bool] = lambda since: False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`named`: the file or folder that the plan names, "" for none. `wanted`: what the metrics are about,
+        as for `names.leading`. `others_train`: whether others have trained in the codebase since a time, so
+        that a file there may be theirs."""
+        self.is_named = bool(named)
         self.source: FileSource | None = None
-        self._place = place
+        self._files, self._codebase, self._named, self._wanted = files, codebase, named, wanted
+        self._others_train = others_train
         self._clock = clock
-        self._copies = place.files.dir / COPIES
-        self._before: dict[str, tuple[int, str]] | None = None
+        self._copies = files.dir / COPIES
         self._is_shared = False
         self._own: set[Path] = set()
         self._pace_s = PACE_S
@@ -67,7 +64,7 @@ class FollowedFiles:
         """The source in words, such as `logs/metrics.csv (CSV)`; "" for none."""
         if self.source is None:
             return ""
-        place, code = self.source.place, self._place.codebase
+        place, code = self.source.place, self._codebase
         name = str(place.relative_to(code) if place.is_relative_to(code) else place)
         shown = "".join(sign if sign.isprintable() else "?" for sign in name)
         return f"{shown} ({self.source.format.name})"
@@ -81,7 +78,7 @@ class FollowedFiles:
         if self._clock() < self.next_look and not final:
             return None
         begun, new = time.monotonic(), None
-        info = self._place.files.supervisor()
+        info = self._files.supervisor()
         since = None if info is None else info.command_started_at
         try:
             if info is not None and since is not None:
@@ -103,7 +100,7 @@ class FollowedFiles:
         if seen == self._seen:
             return None
         self._seen = seen
-        chosen = (found[0] if found else None) if self.is_named else best(found, self._place.wanted)
+        chosen = (found[0] if found else None) if self.is_named else best(found, self._wanted)
         if chosen is None:
             return None
         self.source = chosen
@@ -114,28 +111,35 @@ class FollowedFiles:
 
     def _found(self, since: float) -> list[FileSource]:
         """The sources that this training has written since then."""
+        folders = (self._codebase, self._files.dir)
         if self.is_named:
-            return sources(filter(self._is_own, _named_files(self._place, since)))
-        folders = (self._place.codebase, self._place.files.dir)
-        there = files_below(folders, self._place.files.dir)
+            return sources(filter(self._is_own, _named_files(self._named, folders, since)))
+        there = files_below(folders, self._files.dir)
         return sources(file for file in there if written_since(file, since) and self._is_own(file))
 
     def _note_own(self, attempt_id: str, since: float) -> None:
         """Where others train in the same codebase, note which files this training has open."""
-        self._is_shared = self._is_shared or self._place.is_shared(since)
+        self._is_shared = self._is_shared or self._others_train(since)
         if self._is_shared:
             self._own |= written_by(attempt_id)
 
     def _is_own(self, file: Path) -> bool:
-        return not self._is_shared or file in self._own or file.is_relative_to(self._place.files.dir)
+        return not self._is_shared or file in self._own or file.is_relative_to(self._files.dir)
 
     def _own_rows(self, source: FileSource) -> list[FileRow]:
         """The rows without those that were in the file before the launch."""
-        if self._before is None:
-            self._before = _read_before(self._place.files.dir)
         names = {file: file.relative_to(source.root).as_posix() for file in source.files}
         earlier = {name: _lines_before(file, self._before) for file, name in names.items()}
         return [(name, line, row) for name, line, row in source.rows() if line > earlier[name]]
+
+    @cached_property
+    def _before(self) -> dict[str, tuple[int, str]]:
+        """Size and digest of the files that `remember` wrote down, by their path."""
+        try:
+            known = json.loads((self._files.dir / BEFORE).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return {name: (size, digest) for name, (size, digest) in known.items()}
 
     def _news(self, rows: list[FileRow]) -> NewRows | None:
         """Only what is new where the earlier rows are as they were, else all of them."""
@@ -147,13 +151,13 @@ class FollowedFiles:
         return NewRows(restarts, fresh) if fresh or restarts else None
 
 
-def _named_files(place: Place, since: float) -> list[Path]:
-    """The files that the plan names, as a path or a pattern below the codebase or the attempt's folder; of a
-    folder all in it."""
+def _named_files(name: str, bases: Iterable[Path], since: float) -> list[Path]:
+    """The files that the plan names, as a path or a pattern below the first of these folders that has any; of
+    a folder all in it."""
     found: list[Path] = []
-    for base in (place.codebase, place.files.dir):
-        named = Path(place.named).expanduser()
-        there = [named] if named.is_absolute() else sorted(base.glob(place.named))
+    for base in bases:
+        named = Path(name).expanduser()
+        there = [named] if named.is_absolute() else sorted(base.glob(name))
         for path in there:
             found += path.rglob("*") if path.is_dir() else [path]
         if found:
@@ -178,14 +182,6 @@ def remember(attempt: Path, codebase: Path) -> None:
 def _may_be_appended_to(file: Path) -> bool:
     known = format_of(file)
     return known is not None and not known.holds_only_metrics and file.is_file()
-
-
-def _read_before(attempt: Path) -> dict[str, tuple[int, str]]:
-    try:
-        known = json.loads((attempt / BEFORE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    return {name: (size, digest) for name, (size, digest) in known.items()}
 
 
 def _lines_before(file: Path, before: dict[str, tuple[int, str]]) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.metric_files.discovery import files_below
-from harness.metric_files.formats import format_of
-from harness.metric_files.source import COPIES, FileSource, best, source_in, sources
+from harness.metric_files.source import COPIES, FileSource, best, format_of, source_in, sources
 from monitors.files import AttemptFiles
 from monitors.logs import LogReader
 from monitors.metrics import Found, MetricPatterns, MetricReader, Row

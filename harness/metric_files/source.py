@@ -1,4 +1,5 @@
-"""What an attempt's rows are taken from where its log holds none: files of one format below one folder.
+"""What an attempt's rows are taken from where its log holds none: files of one format below one folder; and
+the table of formats.
 
 In: the files that a training has written. Out: the sources they make up, the rows of each, and the best of
 them. A log directory of TensorBoard, with its folders for training and validation, is one source; so are the
@@ -9,13 +10,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.metric_files.binary import run_folder
-from harness.metric_files.formats import EVENTS, FORMATS, MLFLOW, TRAINER_STATE, Format, format_of
-from monitors.metrics import Row
+from harness.metric_files import binary, text
+from monitors.metrics import Row, row_from_object
 from monitors.metrics.names import leading
 
 COPIES = "metric_source"
@@ -23,6 +23,45 @@ COPIES = "metric_source"
 FileRow = tuple[str, int, Row]  # file, relative to the source's root; line; row
 
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
+
+
+@dataclass(frozen=True)
+class Format:
+    """`name`: as people know it. `file`: what matches the end of a path. `records`: what stands in a file.
+    `holds_only_metrics`: nothing else is ever written in it, so that its rows count without a step."""
+
+    name: str
+    file: re.Pattern[str]
+    records: Callable[[Path], text.Records]
+    holds_only_metrics: bool = True
+
+    def read(self, path: Path) -> list[tuple[int, Row]]:
+        """The rows of a file, each with its line or the number of its record; records without a number are
+        passed over. Raises OSError for a file that cannot be read."""
+        rows = ((number, row_from_object(record)) for number, record in self.records(path))
+        return [(number, row) for number, row in rows if row is not None and row.values]
+
+
+TRAINER_STATE = Format("Trainer state", re.compile(r"(?:^|/)trainer_state\.json$"), text.read_trainer_state)
+EVENTS = Format("TensorBoard events", re.compile(r"\.tfevents\.[^/]+$"), binary.read_tensorboard)
+MLFLOW = Format("MLflow metrics", re.compile(r"(?:^|/)metrics/(?:[^/]+/)*[^/.][^/]*$"), text.read_mlflow)
+FORMATS = (
+    TRAINER_STATE,
+    EVENTS,
+    Format("CSV", re.compile(r"\.csv$"), text.read_csv, holds_only_metrics=False),
+    Format("JSON lines", re.compile(r"\.(?:jsonl|ndjson)$"), text.read_jsonl, holds_only_metrics=False),
+    Format("W&B offline run", re.compile(r"(?:^|/)[^/]+\.wandb$"), binary.read_wandb),
+    Format("SwanLab run", re.compile(r"(?:^|/)[^/]+\.swanlab$"), binary.read_swanlab),
+    MLFLOW,
+    Format("MLflow database", re.compile(r"(?:^|/)mlflow\.db$"), binary.read_mlflow_database),
+)
+"""In the order in which one is preferred that tells as much as another."""
+
+
+def format_of(path: Path) -> Format | None:
+    """The format of a file, by its name."""
+    name = path.as_posix()
+    return next((one for one in FORMATS if one.file.search(name)), None)
 
 
 @dataclass(frozen=True)
@@ -67,7 +106,7 @@ def sources(files: Iterable[Path]) -> list[FileSource]:
     groups: dict[Path, tuple[Format, list[Path]]] = {}
     for file, known in there:
         if known is EVENTS:
-            root = run_folder(file)
+            root = binary.run_folder(file)
         elif known is MLFLOW:
             root = next(folder for folder in file.parents if folder.name == "metrics").parent
         elif known is TRAINER_STATE and _CHECKPOINT.fullmatch(file.parent.name):

@@ -23,7 +23,7 @@ from harness.atomic_write import write_atomically
 from harness.installation import own_text, templates_dir
 from harness.results.drawing_style import colour_variables
 from harness.results.manifest import plain
-from harness.results.parts import Parts
+from harness.results.parts import made
 from harness.results.types import Figure
 
 Kind = Literal["metric", "validation", "curves", "levels", "quality"]
@@ -104,12 +104,11 @@ Maker = tuple[str, Callable[[], Chart | None]]
 
 
 def save_all(
-    makers: Iterable[Maker], parts: Parts, folder: Path, into: Path | None = None, draws: bool = True
+    makers: Iterable[Maker], left_out: list[str], folder: Path, into: Path | None = None, draws: bool = True
 ) -> list[Figure]:
     """Make the charts and write them into `<folder>/figures/`, and take away the figures of an earlier
-    report. One that cannot be drawn is left out of the figures, and named in `parts`. `into`: another folder,
-    for their data, and for the drawings that this one has not. `draws`: as files too, which takes most of the
-    time of a report."""
+    report. One that cannot be drawn is named in `left_out`. `into`: another folder, for their data, and for
+    the drawings that this one has not. `draws`: as files too, which takes most of the time of a report."""
     target = (into or folder) / "figures"
     target.mkdir(exist_ok=True)
 
@@ -120,8 +119,8 @@ def save_all(
         is_there = into is not None and (folder / "figures" / f"{chart.name}.svg").exists()
         return _save(chart, target, draws, draws and not is_there)
 
-    made = [parts.made(name, partial(save, make), "drawn") for name, make in makers]
-    figures = [figure for figure in made if figure is not None]
+    found = [made(name, partial(save, make), left_out, "drawn") for name, make in makers]
+    figures = [figure for figure in found if figure is not None]
     kept = {Path(file).name for figure in figures for file in figure.files}
     for path in target.iterdir():
         if path.suffix in SUFFIXES and path.name not in kept:

@@ -14,32 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.results.raw import (
-    Row,
-    json_file,
-    json_lines,
-    merged_positions,
-    metric_table,
-    number_in,
-    step_in,
-    table_number,
-    table_rows,
-    tasks_of,
-    text_file,
-)
+from harness.results import raw
 from harness.results.types import (
     AttemptRecord,
     Evaluation,
-    Position,
     Recipe,
     Record,
-    Reported,
     Series,
     Source,
+    SourcedNumber,
     attempt_folder,
 )
 from monitors.metrics.axis import AXIS_WORDS, AxisKind
 from monitors.metrics.names import is_validation
+from monitors.metrics.row import number_of
 from monitors.metrics_file import MetricTable
 
 EVALUATION = "evaluation.jsonl"
@@ -71,7 +59,7 @@ def collect(result_dir: Path) -> Record:
     alike = [one for one in read if one.record.axis == axis or not one.record.rows]
     problems += (_left_out(one.record, axis) for one in read if one.record.rows and one.record.axis != axis)
     series, evaluations = _merged(alike, axis)
-    trained = tuple(sorted(merged_positions(one.table.trained() for one in alike)))
+    trained = tuple(sorted(raw.merged_positions(one.table.trained() for one in alike)))
     attempts = tuple(one.record for one in read)
     tables = {f"{one.record.folder}/metrics.jsonl": one.table for one in read}
     evaluated = _evaluated(result_dir, attempts[-1] if attempts else None, problems)
@@ -99,11 +87,11 @@ def attempt_numbers(result_dir: Path) -> list[int]:
 def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attempt:
     name = attempt_folder(number)
     folder = result_dir / name
-    table = metric_table(folder / "metrics.jsonl", f"{name}/metrics.jsonl", problems)
+    table = raw.metric_table(folder / "metrics.jsonl", f"{name}/metrics.jsonl", problems)
     series = _series(table, number)
     file = f"{name}/trainer/validation.jsonl"
     tasks = _read_tasks(result_dir / file, file, problems)
-    reported: dict[float, dict[str, Reported]] = defaultdict(dict)
+    reported: dict[float, dict[str, SourcedNumber]] = defaultdict(dict)
     for position, column, number_there in _reported(folder, name, series):
         reported[position][column] = number_there
     evaluations = {}
@@ -111,9 +99,9 @@ def _read_attempt(result_dir: Path, number: int, problems: list[str]) -> _Attemp
         lines = tasks.get(int(position), []) if position == int(position) else []
         source = Source(file, lines[0].line, lines[-1].line, f"step {int(position)}") if lines else None
         known = reported.get(position, {})
-        evaluations[position] = Evaluation(position, number, tasks_of(lines), source, known)
-    ended = json_file(folder / "exit.json", f"{name}/exit.json", problems)
-    config = text_file(folder / "config.yaml", _MAX_CONFIG)
+        evaluations[position] = Evaluation(position, number, raw.tasks_of(lines), source, known)
+    ended = raw.json_file(folder / "exit.json", f"{name}/exit.json", problems)
+    config = raw.text_file(folder / "config.yaml", _MAX_CONFIG)
     axis, span = table.placed()[0], _span(f"{name}/metrics.jsonl", table)
     record = AttemptRecord(number, ended, config, len(table), span, axis, table.is_of_log)
     return _Attempt(record, series, evaluations, table)
@@ -141,10 +129,10 @@ def columns(table: MetricTable) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def _evaluated(result_dir: Path, last: AttemptRecord | None, problems: list[str]) -> dict[str, Series]:
     """What the evaluation after the last attempt measured; {} where none ended well."""
-    if last is None or number_in(last.exit or {}, "evaluate_status") != 0:
+    if last is None or raw.number_in(last.exit or {}, "evaluate_status") != 0:
         return {}
     name = f"{last.folder}/{EVALUATION}"
-    table = metric_table(result_dir / name, name, problems)
+    table = raw.metric_table(result_dir / name, name, problems)
     return {key: replace(one, file=EVALUATION) for key, one in _series(table, last.number).items()}
 
 
@@ -160,7 +148,7 @@ def _series(table: MetricTable, attempt: int) -> dict[str, Series]:
     return found
 
 
-def _span(file: str, table: MetricTable) -> tuple[Position, Position] | None:
+def _span(file: str, table: MetricTable) -> tuple[SourcedNumber, SourcedNumber] | None:
     """The first and the last position, each with the recipe that gives it."""
     axis, places = table.placed()
     if not places:
@@ -170,37 +158,43 @@ def _span(file: str, table: MetricTable) -> tuple[Position, Position] | None:
         recipe: Recipe = "value" if table.is_printed(index) else "position"
         key = axis if axis != "row" else None
         source = Source(file, table.lines[index], key=key)
-        found.append(Position(places[index], source, "row_number" if axis == "row" else recipe))
+        found.append(SourcedNumber(places[index], source, "row_number" if axis == "row" else recipe))
     return found[0], found[1]
 
 
-def _read_tasks(path: Path, file: str, problems: list[str]) -> dict[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
-    for row in json_lines(path, file, problems):
-        step = step_in(row.data)
-        if step is None or not tasks_of([row]):
+def _read_tasks(path: Path, file: str, problems: list[str]) -> dict[int, list[raw.Row]]:
+    found: dict[int, list[raw.Row]] = defaultdict(list)
+    for row in raw.json_lines(path, file, problems):
+        step = raw.step_in(row.data)
+        if step is None or not raw.tasks_of([row]):
             problems.append(f"{file}:{row.line}: no step, task_id, rewards or successes; passed over")
         else:
             found[step].append(row)
     return found
 
 
-def _reported(folder: Path, name: str, series: Mapping[str, Series]) -> Iterator[tuple[float, str, Reported]]:
+def _reported(
+    folder: Path, name: str, series: Mapping[str, Series]
+) -> Iterator[tuple[float, str, SourcedNumber]]:
     """Position, column and number of what the trainer reported of validations: its Markdown table, then the
     metrics that are of a validation, which count where both are there."""
-    for row in table_rows(text_file(folder / "validation.md") or ""):
-        numbers = {column: table_number(cell) for column, cell in row.data.items()}
-        step = step_in(numbers)
+    for row in raw.table_rows(raw.text_file(folder / "validation.md") or ""):
+        numbers = {column: number_of(cell) for column, cell in row.data.items()}
+        step = raw.step_in(numbers)
         for column, value in numbers.items():
             if step is not None and column != "step" and value is not None:
                 metric = f"task_pass_rate{column}" if re.fullmatch(r"@\d+", column) else column
-                yield step, metric, Reported(value, Source(f"{name}/validation.md", row.line, key=column))
+                yield (
+                    step,
+                    metric,
+                    SourcedNumber(value, Source(f"{name}/validation.md", row.line, key=column)),
+                )
     for key, one in series.items():
         if is_validation(key) and not _SPEED.search(key):
             for index, (place, value) in enumerate(
                 zip(one.positions.tolist(), one.values.tolist(), strict=True)
             ):
-                yield place, key.removeprefix("val/"), Reported(value, one.source(index))
+                yield place, key.removeprefix("val/"), SourcedNumber(value, one.source(index))
 
 
 def _merged(attempts: list[_Attempt], axis: AxisKind) -> tuple[dict[str, Series], tuple[Evaluation, ...]]:

@@ -44,35 +44,18 @@ def compare(
     confounds: Sequence[str] = (),
     asked: Asked | None = None,
     differing: Sequence[Differing] = (),
+    read: Sequence[RunFiles] | None = None,
+    left_out: Sequence[str] = (),
 ) -> Comparison:
     """Read the runs of a study from their folders, and compare them.
 
     `confounds`, `differing`: what is known to differ between the points beside the keys. Never fails for
     what the folders hold: runs that do not count, and why, are in `missing`. `asked`: what a person asks for
     in the place of the study's own; then NotComparableError is raised where there is nothing to compare, no
-    run has the metric, or none was named and none can be chosen.
+    run has the metric, or none was named and none can be chosen. `read`: the runs' files, where they were
+    read before; `left_out`: further runs that do not count.
     """
-    return _compared(study, [read_files(run) for run in study.runs], differing, (), asked, confounds)
-
-
-def compare_folders(folders: Sequence[Path], planned: Planned, asked: Asked = Asked()) -> Comparison:
-    """Compare any runs by their recorded settings: result folders, and folders of sweeps with all their runs.
-
-    `planned`: how sweeps were planned; a sweep alone is compared by `harness.sweep.reporting`. Raises
-    NotComparableError as `compare`, for folders that hold no run, and for runs that differ in more than could
-    be told apart.
-    """
-    return _compared(*gathered(folders, planned), asked)
-
-
-def _compared(
-    study: Study,
-    files: Sequence[RunFiles],
-    differing: Sequence[Differing],
-    left_out: Sequence[str],
-    asked: Asked | None,
-    confounds: Sequence[str] = (),
-) -> Comparison:
+    files = [read_files(run) for run in study.runs] if read is None else read
     known = [one for one in files if one.story.state.blueprint != NOT_PLANNED]
     if not study.metric:
         named = metrics.planned((one.story.state.blueprint for one in known), (one.record for one in known))
@@ -105,6 +88,17 @@ def _compared(
     study = replace(study, goal=found.study.goal)
     found = replace(found, study=study, missing=missing, measured_by=measured_by)
     return replace(found, chosen_afterwards=is_other)
+
+
+def compare_folders(folders: Sequence[Path], planned: Planned, asked: Asked = Asked()) -> Comparison:
+    """Compare any runs by their recorded settings: result folders, and folders of sweeps with all their runs.
+
+    `planned`: how sweeps were planned; a sweep alone is compared by `harness.sweep.reporting`. Raises
+    NotComparableError as `compare`, for folders that hold no run, and for runs that differ in more than could
+    be told apart.
+    """
+    study, files, differing, left_out = gathered(folders, planned)
+    return compare(study, (), asked, differing, files, left_out)
 
 
 def _refuse(

@@ -126,16 +126,15 @@ def deviations(attempts: Iterable[AttemptState], records: Iterable[AttemptRecord
     """All deviations of all attempts, in their order, looked up in the attempts' configs."""
     configs = {record.number: flat(record.config_text) for record in records}
     return tuple(
-        Deviation(attempt.number, change, _confirmed(change, configs.get(attempt.number)), _corrected(change))
+        Deviation(
+            attempt.number,
+            change,
+            _confirmed(change, configs.get(attempt.number)),
+            Diff(diff(str(change.old), str(change.new), change.what)) if change.kind == "code" else NO_DIFF,
+        )
         for attempt in attempts
         for change in deviating(attempt.draft)
     )
-
-
-def _corrected(change: Change) -> Diff:
-    if change.kind != "code":
-        return NO_DIFF
-    return Diff(diff(str(change.old), str(change.new), change.what))
 
 
 def code_diffs(result_dir: Path, changes: Sequence[Deviation], launches: int) -> Iterator[Diff]:

@@ -73,10 +73,8 @@ def build_facts(record: Record, plan: Blueprint = NOT_PLANNED) -> dict[str, Fact
     leading = leading_of(record, plan)
     led = leading.name if leading is not None else ""
     own = (*_attempts(record.attempts), *_validations(record), *_metrics(record, led))
-    planned = [*_evaluated(record), *own]
+    planned = (*_evaluated(record), *own, *_key_facts(record, leading))
     facts = {fact.id: fact for fact in computed(record.result_dir, planned, patterns, record.tables)}
-    key_facts = _key_facts(record, facts, leading)
-    facts |= {fact.id: fact for fact in computed(record.result_dir, key_facts, patterns, record.tables)}
     clock_was_set_back = {name for name, fact in facts.items() if fact.recipe == "elapsed" and fact.value < 0}
     return {
         name: replace(fact, value=nan, interval=None, note=LOG_CUT, withheld=LOG_CUT)
@@ -94,18 +92,20 @@ def _is_cut(record: Record, fact: Fact) -> bool:
     return bool(_OF_LAST_ROW.fullmatch(fact.id)) and record.may_go_on(fact.sources)
 
 
-def reported_differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[Discrepancy]:
-    """Where the trainer's own summary of a validation disagrees with its per-task results."""
+def differences(record: Record, facts: Mapping[str, Fact]) -> Iterator[Discrepancy]:
+    """Numbers that are not where they should stand; and where the trainer's own summary of a validation
+    disagrees with its per-task results."""
+    for fact in facts.values():
+        if fact.withheld not in ("", LOG_CUT):
+            yield Discrepancy(fact.label, fact.withheld)
     for evaluation in record.evaluations:
         for column, reported in evaluation.reported.items():
-            fact = facts.get(evaluation_id(evaluation, column))
-            if not evaluation.tasks or fact is None or fact.withheld or column == "std_reward":
+            own = facts.get(evaluation_id(evaluation, column))
+            if not evaluation.tasks or own is None or own.withheld or column == "std_reward":
                 continue
-            if not abs(fact.value - reported.value) <= _REPORTED_TOLERANCE:
+            if not abs(own.value - reported.value) <= _REPORTED_TOLERANCE:
                 told = f"the trainer reported {reported.value:g} ({reported.source})"
-                yield Discrepancy(
-                    fact.label, f"{told}, its per-task results ({fact.place}) give {fact.value:g}"
-                )
+                yield Discrepancy(own.label, f"{told}, its per-task results ({own.place}) give {own.value:g}")
 
 
 def first_of(record: Record, keys: Iterable[str]) -> Series | None:
@@ -214,10 +214,8 @@ def _metrics(record: Record, led: str) -> Iterator[Fact]:
         if not finite.all():
             places["first_not_finite"] = int((~finite).argmax())
         for place, index in places.items():
-            label, note = (
-                f"{series.key}, {place.replace('_', ' ')}",
-                record.at(float(series.positions[index])),
-            )
+            label = f"{series.key}, {place.replace('_', ' ')}"
+            note = record.at(float(series.positions[index]))
             yield _value(f"metric/{series.key}/{place}", label, series, index, note)
 
 
@@ -228,7 +226,7 @@ def _value(name: str, label: str, series: Series, index: int, note: str) -> Fact
 # --- headline ----------------------------------------------------------------------------------------------
 
 
-def _key_facts(record: Record, facts: Mapping[str, Fact], leading: Leading | None) -> Iterator[Fact]:
+def _key_facts(record: Record, leading: Leading | None) -> Iterator[Fact]:
     """The result first, then what else stands for the run."""
     led = leading.name if leading is not None else ""
     if leading is not None and (record.evaluated or led != PASS_RATE):

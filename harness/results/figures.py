@@ -26,7 +26,6 @@ from harness.results.facts import (
     is_reinforcement,
 )
 from harness.results.leading import PASS_RATE
-from harness.results.parts import Parts
 from harness.results.raw import json_lines, number_in
 from harness.results.text import clean, one_line
 from harness.results.types import Fact, Figure, Record, Series, Source
@@ -77,7 +76,7 @@ def draw_figures(
     others = {one.key: one for one in foreign_metrics(record)}
     if leading is not None and leading != PASS_RATE and leading in record.series:
         others[leading] = record.series[leading]
-    foreign = [series for key, series in others.items() if key not in drawn and _is_course(series)]
+    foreign = [series for key, series in others.items() if key not in drawn and len(series.values) > 1]
     foreign.sort(key=lambda series: (series.key != leading, kind_of(series.key) is None))
     for number, series in enumerate(foreign[:MAX_FOREIGN], start=1):
         slug = re.sub(r"[^a-z0-9]+", "_", series.key.lower()).strip("_")[:40]
@@ -86,18 +85,14 @@ def draw_figures(
             maker = (one_line(series.key), partial(_metric, record, series, name, series.key))
             makers.insert(0 if series.key == leading else len(makers), maker)
     makers.append(("Machine", lambda: resource_chart(record, problems)))
-    parts = Parts()
-    figures = save_all(makers, parts, record.result_dir, into, draws)
-    missing = [*problems, *parts.left_out]
+    undrawn: list[str] = []
+    figures = save_all(makers, undrawn, record.result_dir, into, draws)
+    missing = [*problems, *undrawn]
     if left_out:
         missing.append(f"figures left out because no metric holds them: {', '.join(left_out)}")
     if len(foreign) > MAX_FOREIGN:
         missing.append(f"figures of {len(foreign) - MAX_FOREIGN} more metrics: only {MAX_FOREIGN} are drawn")
     return figures, missing
-
-
-def _is_course(series: Series) -> bool:
-    return len(series.values) > 1
 
 
 def _is_drawable(series: Series) -> bool:

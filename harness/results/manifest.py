@@ -62,11 +62,8 @@ def relative_name(path: Path, folder: Path) -> str:
 
 
 def sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def with_checksum(result: Mapping[str, Any]) -> str:

@@ -7,26 +7,19 @@ of, or a damaged file, then costs a figure and not the report.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 Part = TypeVar("Part")
 
 
-@dataclass
-class Parts:
-    """`left_out`: a sentence for each part that could not be made."""
-
-    left_out: list[str] = field(default_factory=list)
-
-    def made(self, what: str, make: Callable[[], Part], verb: str = "made") -> Part | None:
-        """The part; None where making it fails, whatever it raises but OSError: a disk that takes no report
-        takes none of its parts."""
-        try:
-            return make()
-        except OSError:
-            raise
-        except Exception as error:  # noqa: BLE001, whatever the raw files hold
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            self.left_out.append(f"{what} could not be {verb}: {why[:300]}")
-            return None
+def made(what: str, make: Callable[[], Part], left_out: list[str], verb: str = "made") -> Part | None:
+    """The part; None, and a sentence in `left_out`, where making it fails, whatever it raises but OSError: a
+    disk that takes no report takes none of its parts."""
+    try:
+        return make()
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001, whatever the raw files hold
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        left_out.append(f"{what} could not be {verb}: {why[:300]}")
+        return None

@@ -13,6 +13,7 @@ import platform
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,7 +49,8 @@ def gather(
     `variables`: their names."""
     problems: list[str] = []
     known = known_secrets()
-    config = _tried(f"config {config_path}", lambda: _text(config_path), problems)
+    read = partial(Path(config_path or "").read_text, encoding="utf-8", errors="replace")
+    config = _tried(f"config {config_path}", read, problems) if config_path is not None else None
     return {
         "command": redact(command, known) if command is not None else None,
         "codebase_dir": str(codebase_dir),
@@ -117,10 +119,6 @@ def _git(folder: Path | str, known: Secrets) -> dict[str, Any]:
         "diff": diff[:_MAX_DIFF],
         "diff_is_cut": len(diff) > _MAX_DIFF,
     }
-
-
-def _text(path: Path | str | None) -> str | None:
-    return None if path is None else Path(path).read_text(encoding="utf-8", errors="replace")
 
 
 def _seeds(text: str) -> dict[str, Any]:

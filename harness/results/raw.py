@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.results.types import TaskResult
+from monitors.metrics.row import number_of, step_of
 from monitors.metrics_file import MetricTable, json_object
 
 _MAX_PROBLEMS = 20  # per file; a report needs no more to say that a file is damaged
@@ -85,19 +86,7 @@ def file_inside(folder: Path, name: str) -> Path | None:
 
 def number_in(data: Mapping[str, Any], key: str) -> float | None:
     """The number under `key`; None when there is none."""
-    return as_number(data.get(key))
-
-
-def as_number(value: object) -> float | None:
-    """The number that a JSON value is: true, text and lists are none, "NaN" is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    if isinstance(value, str) and value.strip().lower().lstrip("+-") not in ("nan", "inf", "infinity"):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
+    return number_of(data.get(key))
 
 
 def table_rows(text: str) -> Iterator[Row]:
@@ -114,17 +103,10 @@ def table_rows(text: str) -> Iterator[Row]:
             yield Row(number, dict(zip(header, cells, strict=True)))
 
 
-def table_number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
 def step_in(data: Mapping[str, Any]) -> int | None:
     """The step of a row; None where there is none, or none that is a count."""
     step = number_in(data, "step")
-    return int(step) if step is not None and abs(step) < 2**53 and step == int(step) else None
+    return step_of(step) if step is not None else None
 
 
 def metric_table(path: Path, name: str, problems: list[str]) -> MetricTable:
@@ -156,7 +138,7 @@ def _task_of(data: Mapping[str, Any]) -> TaskResult | None:
     rewards, successes = data.get("rewards"), data.get("successes")
     if "task_id" not in data or not isinstance(rewards, list) or not isinstance(successes, list):
         return None
-    numbers = tuple(number for reward in rewards if (number := as_number(reward)) is not None)
+    numbers = tuple(number for reward in rewards if (number := number_of(reward)) is not None)
     if not successes or not len(numbers) == len(rewards) == len(successes):
         return None
     if not all(isinstance(success, bool) for success in successes):

@@ -36,20 +36,16 @@ class Point:
     measure: str = ""
 
 
-class Points(Sequence[Point]):
-    """The measurements of a metric in order; a `Point` is made when it is asked for."""
+@dataclass(frozen=True)
+class Points:
+    """The measurements of a metric in order. `at` makes the one at an index (from the end if negative)."""
 
-    def __init__(
-        self, positions: Sequence[float], values: Sequence[float], make: Callable[[int], Point]
-    ) -> None:
-        self.positions, self.values, self._make = positions, values, make
+    positions: Sequence[float]
+    values: Sequence[float]
+    at: Callable[[int], Point]
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def __getitem__(self, index: Any) -> Any:
-        """The point at an index (negative counts from the end)."""
-        return self._make(index if index >= 0 else index + len(self))
 
 
 @dataclass(frozen=True)
@@ -112,7 +108,7 @@ def end_of(record: Record, metric: str) -> Point | None:
     """The measurement of a metric that counts: by the evaluation, else the last of the training."""
     evaluated = record.evaluated.get(metric)
     points = points_of(record, metric) if evaluated is None else _points_in(evaluated)
-    return points[-1] if points else None
+    return points.at(-1) if points else None
 
 
 def points_of(record: Record, metric: str) -> Points:
@@ -168,18 +164,18 @@ def course_facts(record: Record, leading: Leading) -> Iterator[Fact]:
     kind = " validation" if of_validations else ""
     stem = _stem(leading.name)
     if len(points) > 1:
-        label = f"{what}, first{kind} ({record.at(points[0].position)})"
-        yield _fact(f"{stem}_start", label, points[0], leading.name, ONE_SEED)
-    label = f"{what}, last{kind} ({record.at(points[-1].position)})"
+        label = f"{what}, first{kind} ({record.at(points.positions[0])})"
+        yield _fact(f"{stem}_start", label, points.at(0), leading.name, ONE_SEED)
+    label = f"{what}, last{kind} ({record.at(points.positions[-1])})"
     note = f"{leading.note}; {ONE_SEED}" if leading.note else ONE_SEED
-    yield _fact(f"{stem}_end", label, points[-1], leading.name, note)
+    yield _fact(f"{stem}_end", label, points.at(-1), leading.name, note)
     best = best_of(points.values, leading.goal)
-    if best is not None and points[best].value != points[-1].value:
+    if best is not None and points.values[best] != points.values[-1]:
         word = "highest" if leading.goal == "max" else "lowest"
         count = f"{len(points)} {'validations' if of_validations else 'values'}"
-        label = f"{word} {what} of {count} ({record.at(points[best].position)})"
+        label = f"{word} {what} of {count} ({record.at(points.positions[best])})"
         note = f"picked afterwards, so it flatters; {ONE_SEED}"
-        yield _fact(f"{stem}_best", label, points[best], leading.name, note)
+        yield _fact(f"{stem}_best", label, points.at(best), leading.name, note)
 
 
 def _fact(name: str, label: str, point: Point, metric: str, note: str) -> Fact:

@@ -117,7 +117,8 @@ class RunStory:
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> RunStory:
         """What comes after the report was begun is in none, whenever it is built again."""
-        begins = [n for n, entry in enumerate(entries) if _begins_report(entry.event)]
+        intents = [(n, one.event) for n, one in enumerate(entries) if isinstance(one.event, events.Intent)]
+        begins = [n for n, event in intents if event.action == "report"]
         entries = entries[: begins[-1]] if begins else entries
         state = fold(entries)
         command = next((launched.command for launched in events_of(entries, events.Launched)), "")
@@ -165,10 +166,6 @@ class RunStory:
         start = "the beginning" if following.checkpoint is None else f"its checkpoint {following.checkpoint}"
         changes = deviations.sentence(deviations.net(following.draft.changes))
         return f"started again from {start}, {f'with {changes}' if changes else 'without a change'}"
-
-
-def _begins_report(event: Event) -> bool:
-    return isinstance(event, events.Intent) and event.action == "report"
 
 
 # --- the time line ------------------------------------------------------------------------------------------

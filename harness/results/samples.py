@@ -5,8 +5,9 @@ In: the `Record`. Out: `Sample`s, one per task that both validations have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.results.raw import json_lines, step_in, tasks_of
 from harness.results.types import Evaluation, Record, Source
@@ -14,22 +15,8 @@ from harness.results.types import Evaluation, Record, Source
 _MOST = 8
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The first try at a task in one validation."""
-
-    position: str
-    text: str
-    is_success: bool
-    source: Source
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A task, and its answers in the first and the last validation."""
-
-    query: str
-    answers: tuple[Answer, ...]
+Sample = Mapping[str, Any]
+"""A task's `query`, and its `answers` in the first and the last validation."""
 
 
 def samples(record: Record) -> tuple[Sample, ...]:
@@ -38,7 +25,8 @@ def samples(record: Record) -> tuple[Sample, ...]:
     ends = list({one.position: one for one in (*validations[:1], *validations[-1:])}.values())
     rows = [_answers(record, one) for one in ends]
     shared = [task for task in rows[0] if all(task in of for of in rows)] if rows else []
-    return tuple(Sample(rows[0][task][0], tuple(of[task][1] for of in rows)) for task in shared[:_MOST])
+    both = ([of[task] for of in rows] for task in shared[:_MOST])
+    return tuple({"query": answers[0]["query"], "answers": answers} for answers in both)
 
 
 def episode_pages(record: Record) -> tuple[tuple[str, str], ...]:
@@ -49,13 +37,15 @@ def episode_pages(record: Record) -> tuple[tuple[str, str], ...]:
     return tuple((at, page) for page, at in named.items() if (record.result_dir / page).is_file())
 
 
-def _answers(record: Record, evaluation: Evaluation) -> dict[str, tuple[str, Answer]]:
-    """What was asked and answered in a validation, by task, where the texts were written down."""
+def _answers(record: Record, evaluation: Evaluation) -> dict[str, Mapping[str, Any]]:
+    """What was asked, and answered in the first try, in a validation, by task, where the texts were written
+    down."""
     file, at = evaluation.source.file if evaluation.source else "", record.at(evaluation.position)
-    found = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for row in json_lines(record.result_dir / file, file, []) if file else ():
         texts, tasks = row.data.get("texts"), tasks_of([row])
         if step_in(row.data) == evaluation.position and tasks and isinstance(texts, list) and texts:
-            answer = Answer(at, str(texts[0]), tasks[0].successes[0], Source(file, row.line))
-            found[tasks[0].task_id] = (str(row.data.get("query", "")), answer)
+            answer = {"position": at, "text": str(texts[0]), "is_success": tasks[0].successes[0]}
+            asked = {"query": str(row.data.get("query", "")), "source": Source(file, row.line)}
+            found[tasks[0].task_id] = answer | asked
     return found

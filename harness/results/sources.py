@@ -8,32 +8,20 @@ these are read again, as they were when the run was watched, and must give the s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.results import task_statistics
-from harness.results.origins import Origins
-from harness.results.raw import (
-    Row,
-    file_inside,
-    json_file,
-    merged_positions,
-    metric_table,
-    number_in,
-    step_in,
-    table_number,
-    table_rows,
-    tasks_of,
-    text_file,
-)
+from harness.metric_files import format_of
+from harness.results import raw, task_statistics
 from harness.results.types import Fact, Interval, Source, TaskResult
-from monitors import metrics
-from monitors.metrics import MetricPatterns
-from monitors.metrics.row import metric_name
+from monitors.logs import line_of
+from monitors.metrics import Found, MetricPatterns, MetricReader, Row
+from monitors.metrics.row import metric_name, number_of
 from monitors.metrics_file import MetricTable, json_object
 
 
@@ -106,7 +94,7 @@ class SourceReader:
             if source.line is not None:
                 lines.update(range(source.line, (source.last_line or source.line) + 1))
         for file, lines in wanted.items():
-            kept, path = self._lines.setdefault(file, {}), file_inside(self._dir, file)
+            kept, path = self._lines.setdefault(file, {}), raw.file_inside(self._dir, file)
             if not lines or path is None:
                 continue
             last = max(lines)
@@ -121,7 +109,7 @@ class SourceReader:
         """The number at a source, also found where it was taken from."""
         row, key = self._row(source), source.key or ""
         values = row.get("values", row.get("data"))  # of a metrics.jsonl, of a journal
-        value = number_in(values if isinstance(values, dict) and key in values else row, key)
+        value = raw.number_in(values if isinstance(values, dict) and key in values else row, key)
         if value is None:
             raise SourceError(f"{source} holds no number called {key!r}")
         origin = _origin(source.file, row)
@@ -143,14 +131,14 @@ class SourceReader:
 
     def position_count(self, files: Iterable[str]) -> int:
         """How many positions have a row of the training; a later file replaces those from its first on."""
-        return len(merged_positions(self._table(file).trained() for file in files))
+        return len(raw.merged_positions(self._table(file).trained() for file in files))
 
     def _table(self, file: str) -> MetricTable:
         if file not in self._tables:
-            path = file_inside(self._dir, file)
+            path = raw.file_inside(self._dir, file)
             if path is None:
                 raise SourceError(f"{file} is not there any more")
-            self._tables[file] = metric_table(path, file, [])
+            self._tables[file] = raw.metric_table(path, file, [])
         return self._tables[file]
 
     def text(self, source: Source) -> str:
@@ -161,29 +149,29 @@ class SourceReader:
 
     def _row(self, source: Source) -> Mapping[str, Any]:
         """The JSON object, or the row of a Markdown table, that a source names; {} where it is neither."""
-        path = file_inside(self._dir, source.file)
+        path = raw.file_inside(self._dir, source.file)
         if path is None:
             raise SourceError(f"{source.file} is not there any more")
         if source.file.endswith(".md"):
-            rows = table_rows(text_file(path) or "")
+            rows = raw.table_rows(raw.text_file(path) or "")
             found = next((row.data for row in rows if row.line == source.line), {})
-            return {key: table_number(str(cell)) for key, cell in found.items()}
+            return {key: number_of(cell) for key, cell in found.items()}
         if source.line is not None:
             return json_object(self.text(source)) or {}
-        return json_file(path, source.file, []) or {}
+        return raw.json_file(path, source.file, []) or {}
 
     def tasks(self, source: Source) -> tuple[TaskResult, ...]:
         step = int((source.key or "").removeprefix("step "))
         lines = range(source.line or 0, (source.last_line or source.line or 0) + 1)
         there = self._lines.get(source.file, {})
-        rows = (Row(line, json_object(there[line]) or {}) for line in lines if line in there)
-        tasks = tasks_of(row for row in rows if step_in(row.data) == step)
+        rows = (raw.Row(line, json_object(there[line]) or {}) for line in lines if line in there)
+        tasks = raw.tasks_of(row for row in rows if raw.step_in(row.data) == step)
         if not tasks:
             raise SourceError(f"{source} holds no task results of {source.key}")
         return tasks
 
 
-def _holds(row: metrics.Row, key: str, value: float) -> bool:
+def _holds(row: Row, key: str, value: float) -> bool:
     """True if the row has this number under this name."""
     there: dict[str, float | None] = {"step": row.step, "epoch": row.epoch}
     there |= {metric_name(name): number for name, number in row.named().items()}
@@ -202,3 +190,74 @@ def _origin(file: str, row: Mapping[str, Any]) -> Source | None:
     first = origin.get("from", line)
     is_before = isinstance(first, int) and not isinstance(first, bool) and 0 < first <= line
     return Source(f"{file.rpartition('/')[0]}/{name}", first if is_before else line, line)
+
+
+# --- where a metric row was taken from ---------------------------------------------------------------------
+
+
+Rows = Mapping[int, Sequence[Row]]
+Span = tuple[int, int]
+
+
+class Origins:
+    """The rows that a training printed or wrote, read again at some places of a folder and parsed as they
+    were when the run was watched. Of a log only the lines are read that the rows need; the whole of it where
+    these do not tell. `patterns`: the plan's own for metric lines."""
+
+    def __init__(self, result_dir: Path, places: Iterable[Source], patterns: MetricPatterns) -> None:
+        self._patterns = patterns
+        spans: dict[str, set[Span]] = defaultdict(set)
+        for place in places:
+            last = place.last_line or place.line or 0
+            spans[place.file].add((place.line or 0, last))
+        self._rows = {file: self._read(result_dir, file, lines) for file, lines in spans.items()}
+
+    def at(self, place: Source) -> Sequence[Row]:
+        """The rows that end on the place's last line."""
+        return self._rows.get(place.file, {}).get(place.last_line or place.line or 0, ())
+
+    def _read(self, result_dir: Path, file: str, spans: set[Span]) -> Rows:
+        path = raw.file_inside(result_dir, file)
+        if path is None:
+            return {}
+        if (written := format_of(Path(file))) is not None:
+            return _by_line(written.read(path))
+        found = self._printed(path, _joined(spans))
+        ends = {last for _, last in spans}
+        return found if ends <= found.keys() else self._printed(path, [(1, max(ends))])
+
+    def _printed(self, path: Path, spans: Sequence[Span]) -> Rows:
+        return _by_line((one.line, one.row) for one in self._found(path, spans))
+
+    def _found(self, path: Path, spans: Sequence[Span]) -> Iterator[Found]:
+        """The rows of a log in these spans of its lines, which are in order and do not overlap."""
+        left, reader = iter(spans), MetricReader(self._patterns)
+        first, last = next(left, (0, 0))
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if number >= first:
+                    yield from reader.read(line_of(number, line.rstrip(b"\n")))
+                if number >= last:
+                    yield from reader.end()
+                    reader, (first, last) = MetricReader(self._patterns), next(left, (0, 0))
+                    if not last:
+                        return
+        yield from reader.end()
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, those that overlap as one."""
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
+def _by_line(rows: Iterable[tuple[int, Row]]) -> Rows:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for line, row in rows:
+        found[line].append(row)
+    return found

@@ -72,11 +72,12 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
-class Reported:
-    """A number that the trainer itself computed."""
+class SourcedNumber:
+    """A number that stands at its source ("value"), or is worked out by a recipe from the rows up to it."""
 
     value: float
     source: Source
+    recipe: Recipe = "value"
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,7 @@ class Evaluation:
     attempt: int
     tasks: tuple[TaskResult, ...]  # empty where only summary numbers are known
     source: Source | None  # the lines of validation.jsonl
-    reported: Mapping[str, Reported]  # name without "val/", e.g. "task_pass_rate@1", "eval_accuracy"
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a row stands: printed there ("value"), or worked out by this recipe from the rows up to it."""
-
-    value: float
-    source: Source
-    recipe: Recipe
+    reported: Mapping[str, SourcedNumber]  # name without "val/", e.g. "task_pass_rate@1", "eval_accuracy"
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,7 @@ class AttemptRecord:
     exit: Mapping[str, Any] | None
     config_text: str | None
     rows: int  # rows of metrics.jsonl
-    span: tuple[Position, Position] | None  # first and last position of them
+    span: tuple[SourcedNumber, SourcedNumber] | None  # first and last position of them
     axis: AxisKind = "step"
     is_of_log: bool = False  # the rows were read from the terminal's log
 

@@ -31,7 +31,7 @@ from harness.results.comparing import provenances
 from harness.results.comparing.types import Asked, Comparison, PlannedRun, Study
 from harness.results.manifest import fingerprints, flag_of
 from harness.results.narrative import sections
-from harness.results.narrative.listing import listing
+from harness.results.narrative.evidence import listing
 from harness.state import Outcome, Verdict
 from harness.sweep import snapshot
 from harness.sweep.plan import CANARY, SweepFolder
@@ -297,7 +297,7 @@ class _Narrating:
 
     def carry_out(self, call: Action) -> Answer:
         assert isinstance(call, WriteSections)
-        self.written = sections.all_published(call.sections, self._evidence)["written"]
+        self.written = sections.published(call.sections, self._evidence)["written"]
         fault = sections.refusal(call.sections, self._evidence)
         if fault is None or self._refusals == sections.MAX_REFUSALS:
             self.is_done = True

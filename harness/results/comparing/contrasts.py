@@ -53,7 +53,8 @@ def key_effects(
     """What each key does, and how far that depends on another key. `differing`: in which circumstances the
     runs differ; a contrast whose sides share no value of one of these says so."""
     cells = Cells(study, results, differing)
-    contrasts = _contrasts(cells)
+    planned = [(key, level) for key in cells.keys for level in key.levels if not key.is_baseline(level)]
+    contrasts = [_contrast(cells, key, level) for key, level in planned]
     is_confounded = any(one.finding == "confounded" for one in contrasts)
     pairs = [] if is_confounded else list(_interactions(cells))
     tested = [one.p for one in contrasts if one.p is not None]
@@ -139,11 +140,6 @@ def _moved(place: Place, to: Mapping[int, int]) -> Place:
 
 
 # --- contrasts ----------------------------------------------------------------------------------------------
-
-
-def _contrasts(cells: Cells) -> list[Contrast]:
-    planned = [(key, level) for key in cells.keys for level in key.levels]
-    return [_contrast(cells, key, level) for key, level in planned if not key.is_baseline(level)]
 
 
 def _contrast(cells: Cells, key: Key, level: Scalar) -> Contrast:

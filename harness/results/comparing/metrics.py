@@ -7,7 +7,7 @@ has it (`results.result`); never the best validation, nor a mean.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.blueprint.types import Blueprint
 from harness.results.leading import Leading, goal_of, leading_metric, named_by
@@ -31,9 +31,11 @@ def is_rate(metric: str) -> bool:
     return bool(_RATE.search(metric))
 
 
-def common(records: Sequence[Record]) -> list[str]:
+def common(
+    records: Sequence[Record], names_of: Callable[[Record], Sequence[str]] = metric_names
+) -> list[str]:
     """The metrics that all of these runs have, validations first."""
-    names = [metric_names(record) for record in records]
+    names = [names_of(record) for record in records]
     return [name for name in names[0] if all(name in others for others in names)] if names else []
 
 
@@ -47,13 +49,12 @@ def planned(plans: Iterable[Blueprint], records: Iterable[Record]) -> str:
 def choose(records: Sequence[Record], plan: Blueprint) -> Leading | None:
     """The metric to compare runs by where none was named: of those that all have the plan's leading one, else
     the only one that changes in all; None where that leaves none or several."""
-    named = [measured_names(record) for record in records]
-    shared = [name for name in named[0] if all(name in others for others in named)] if named else []
-    shared = shared or common(records)
+    shared = common(records, measured_names) or common(records)
     found = leading_metric(plan, shared)
     if found is not None:
         return found
-    changing = [name for name in shared if all(_changes(record, name) for record in records)]
+    values = {name: [points_of(record, name).values for record in records] for name in shared}
+    changing = [name for name, of_runs in values.items() if all(len(set(each)) > 1 for each in of_runs)]
     if len(changing) != 1:
         return None
     return Leading(changing[0], goal_of(plan, changing[0]), "chosen as the only one that changes in all runs")
@@ -65,7 +66,3 @@ def suggestion(metric: str, shared: Sequence[str]) -> str:
         return "these runs have no metric in common"
     hint = did_you_mean(metric, shared, "did you mean {}? ")
     return f"{hint}all of them have: {listed(shared, 20)}"
-
-
-def _changes(record: Record, name: str) -> bool:
-    return len(set(points_of(record, name).values)) > 1

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.atomic_write import write_atomically
 from harness.results.manifest import with_checksum
+from harness.results.narrative.sections import Narrative, words_json
 from harness.results.raw import json_file
 from harness.wording import count_text
 
@@ -46,3 +47,12 @@ def added(folder: Path) -> Added:
     """What was added to the report in this folder; empty where nothing was."""
     data = json_file(folder / FILE, FILE, []) or {}
     return Added(**{name: data[name] for name in vars(Added()) if name in data})
+
+
+def narrative_json(said: Narrative | None, later: Added, author: str) -> dict[str, Any]:
+    """What result.json and sweep.json keep of the words of a model. `author`: of those in the journal."""
+    told = {}
+    if said is not None:
+        told = {"narrative": {"written_by": later.model or author, **words_json(said)}}
+    about = {key: value for key, value in asdict(later).items() if key != "sections"}
+    return {**told, **({"narrative_added": about} if later.sections else {})}

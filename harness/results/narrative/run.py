@@ -38,6 +38,8 @@ _OF_ATTEMPT = ("duration", "last_step", "status")
 class RunEvidence(Evidence):
     """What is known of a run; facts that are withheld are not."""
 
+    kinds = ("change", "best", "compare", "attempt", "failure")
+
     def __init__(self, record: Record, facts: Mapping[str, Fact], run: RunStory) -> None:
         self._record, self._run = record, run
         self._leading = leading_of(record, run.state.blueprint)
@@ -51,13 +53,6 @@ class RunEvidence(Evidence):
         super().__init__(
             (*map(_citable, self._facts.values()), *(Citable(id, "", name) for id, name in names))
         )
-        self.answers = {
-            "change": self._change,
-            "best": self._best,
-            "compare": self._compare,
-            "attempt": self._attempt,
-            "failure": self._attempt,
-        }
         failed = [item.number for item in run.attempts if item.diagnosis]
         self.due = tuple(AttemptFinding(kind="failure", attempt=number) for number in failed)
         changes = [change for item in run.attempts for change in deviations.deviating(item.draft)]
@@ -149,6 +144,8 @@ class RunEvidence(Evidence):
             "repair": self._run.repair_after(number).rstrip("."),
         }
         return Sentence(finding.kind, values)
+
+    _failure = _attempt
 
 
 def evidence_of_run(result_dir: Path, entries: Sequence[Entry]) -> RunEvidence:

@@ -69,32 +69,8 @@ class Line:
         return "".join(piece.markdown for piece in self.pieces).strip()
 
 
-@dataclass(frozen=True)
-class ToldSection:
-    """One section, ready to be laid out."""
-
-    name: str
-    language: Language
-    sentences: tuple[str, ...]
-    interpretation: tuple[Line, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        words = "\n".join(line.plain for line in self.interpretation)
-        about = {"section": self.name, "language": self.language}
-        return {**about, "findings": self.sentences, "interpretation": words}
-
-
-@dataclass(frozen=True)
-class Narrative:
-    """All that stands in a report of what a model wrote. `added`: sentences that the program adds."""
-
-    sections: tuple[ToldSection, ...]
-    added: tuple[str, ...]
-    language: Language
-
-    def as_json(self) -> dict[str, Any]:
-        """What result.json and sweep.json keep: the words as they are shown."""
-        return {"sections": [section.as_json() for section in self.sections], "added": self.added}
+Narrative = Mapping[str, Any]
+"""All that stands in a report of what a model wrote, as `tell` makes it and the templates lay it out."""
 
 
 # --- before it is published ---------------------------------------------------------------------------------
@@ -116,23 +92,20 @@ def _refusal(section: Section, evidence: Evidence) -> str | None:
     return "\n- ".join([asked, *faults[:_MOST_NAMED], *more])
 
 
-def published(section: Section, evidence: Evidence) -> dict[str, Any]:
-    """What the journal keeps of a section: what can stand of it, secrets masked, and what was left out."""
-    kept, _ = _judged(section, evidence)
-    lost = len(section.findings) - len(kept.findings)
-    left_out = [f"{lost} findings"] if lost else []
-    left_out += ["the interpretation"] if kept.interpretation != section.interpretation else []
-    masked = kept.model_copy(update={"interpretation": redact(kept.interpretation)})
-    return {"written": masked.as_json(), "left_out": left_out}
-
-
-def all_published(sections: Sequence[Section], evidence: Evidence) -> dict[str, Any]:
-    """The same of several sections, by name; one of which nothing stands is not among them."""
-    kept = {section.section: published(section, evidence) for section in sections}
-    written = {name: item["written"] for name, item in kept.items()}
-    left_out = [f"{what} of {name}" for name, item in kept.items() for what in item["left_out"]]
-    filled = {name: item for name, item in written.items() if item["findings"] or item["interpretation"]}
-    return {"written": filled, "left_out": left_out}
+def published(sections: Sequence[Section], evidence: Evidence) -> dict[str, Any]:
+    """What the journal keeps of sections, by name: what can stand of each, secrets masked, and what was left
+    out. One of which nothing stands is not among them."""
+    written, left_out = {}, []
+    for section in sections:
+        kept, _ = _judged(section, evidence)
+        if lost := len(section.findings) - len(kept.findings):
+            left_out.append(f"{lost} findings of {section.section}")
+        if kept.interpretation != section.interpretation:
+            left_out.append(f"the interpretation of {section.section}")
+        if kept.findings or kept.interpretation:
+            masked = kept.model_copy(update={"interpretation": redact(kept.interpretation)})
+            written[section.section] = masked.as_json()
+    return {"written": written, "left_out": left_out}
 
 
 def _judged(section: Section, evidence: Evidence) -> tuple[Section, list[str]]:
@@ -174,7 +147,8 @@ def _faults_of_text(words: str, evidence: Evidence) -> Iterator[str]:
 
 
 def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Secrets = NO_SECRETS) -> Narrative | None:
-    """What stands in the report: sections by name as the journal has them; None where there are none."""
+    """What stands in the report, of sections by name as the journal has them; None where there are none.
+    `added`: sentences that the program adds."""
     sections = (Section.model_validate(written[name]) for name in SECTIONS if name in written)
     kept = [item for item in (_judged(each, evidence)[0] for each in sections) if not item.is_empty]
     if not kept:
@@ -187,12 +161,27 @@ def tell(written: Mapping[str, Any], evidence: Evidence, secrets: Secrets = NO_S
     for item in kept:
         sentences = dict.fromkeys(words(evidence.resolve(one), item.language) for one in item.findings)
         lines = tuple(_lines(item, evidence, secrets))
-        told.append(ToldSection(item.section, item.language, tuple(sentences), lines))
+        about = {"name": item.section, "language": item.language}
+        told.append({**about, "sentences": tuple(sentences), "interpretation": lines})
     said = {finding for item in kept for finding in item.findings}
     due = [evidence.resolve(finding) for finding in evidence.due if finding not in said]
     language = kept[0].language
     added = tuple(words(sentence, language) for sentence in (*due, *evidence.cautions))
-    return Narrative(tuple(told), added, language)
+    return {"sections": told, "added": added, "language": language}
+
+
+def words_json(said: Narrative) -> dict[str, Any]:
+    """What result.json and sweep.json keep: the words as they are shown."""
+    sections = [
+        {
+            "section": section["name"],
+            "language": section["language"],
+            "findings": section["sentences"],
+            "interpretation": "\n".join(line.plain for line in section["interpretation"]),
+        }
+        for section in said["sections"]
+    ]
+    return {"sections": sections, "added": said["added"]}
 
 
 def worded(sentence: Sentence, language: Language) -> str:

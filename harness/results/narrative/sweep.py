@@ -19,6 +19,8 @@ from harness.wording import duration
 class SweepEvidence(Evidence):
     """What is known of a sweep, or of other runs that were compared."""
 
+    kinds = ("best", "compare", "contrast", "run")
+
     def __init__(self, comparison: Comparison) -> None:
         self._comparison, self._digits = comparison, Digits.of(comparison)
         self._labels, self._worth = key_labels(comparison), worth(comparison)
@@ -31,12 +33,6 @@ class SweepEvidence(Evidence):
         planned = comparison.study.not_run.items()
         self._missing |= {name: why for name, why in planned if name not in self._runs}
         super().__init__(self._citable())
-        self.answers = {
-            "best": self._best,
-            "compare": self._compare,
-            "contrast": self._contrast,
-            "run": self._run,
-        }
         self.due = tuple(RunFinding(kind="run", name=name) for name in self._missing)
         self.cautions = tuple(self._cautions())
 
@@ -68,7 +64,7 @@ class SweepEvidence(Evidence):
                 yield Citable(f"run/{name}/value", f"{metric} of {name}", shown, run.value, metric)
         for key, levels in self._contrasts.items():
             yield Citable(f"key/{key}", "", key)
-            for level in {*levels, *(level_text(contrast.baseline) for contrast in levels.values())}:
+            for level in dict.fromkeys((*levels, *(level_text(one.baseline) for one in levels.values()))):
                 yield Citable(f"level/{key}/{level}", "", f"{key} {level}")
             for contrast in levels.values():
                 yield from self._of_contrast(key, contrast)

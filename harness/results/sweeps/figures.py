@@ -19,7 +19,6 @@ from harness.config.values import Scalar, same_value
 from harness.results.charts import MOST_LABELLED, Chart, Kind, Line, Mark, Panel, save_all
 from harness.results.comparing.contrasts import Cells
 from harness.results.comparing.types import SIGN, Comparison, Contrast, Curve, Key, KeyEffect
-from harness.results.parts import Parts
 from harness.results.sweeps.tables import cost_unit
 from harness.results.sweeps.wording import as_number, bounds_of, key_labels, level_text, point_labels
 from harness.results.types import Figure
@@ -35,12 +34,12 @@ Ends = np.ndarray | None  # float64 [steps]
 
 
 def draw_figures(
-    comparison: Comparison, folder: Path, parts: Parts, into: Path | None = None
+    comparison: Comparison, folder: Path, left_out: list[str], into: Path | None = None
 ) -> list[Figure]:
     """Draw what there is to draw, as `save_all`."""
     names = {"curves": _curves, "levels": _levels, "quality": _quality}
     makers = [(f"the figure of {name}", partial(make, comparison)) for name, make in names.items()]
-    return save_all(makers, parts, folder, into)
+    return save_all(makers, left_out, folder, into)
 
 
 def _chart(

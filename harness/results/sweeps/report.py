@@ -18,11 +18,11 @@ from harness.results import text
 from harness.results.charts import page_parts
 from harness.results.comparing.types import Comparison
 from harness.results.manifest import fingerprints, with_checksum
-from harness.results.narrative.added import FILE, TRANSCRIPT, added
+from harness.results.narrative.added import FILE, TRANSCRIPT, added, narrative_json
 from harness.results.narrative.sections import tell
 from harness.results.narrative.sweep import SweepEvidence
 from harness.results.next_step import NextStep
-from harness.results.parts import Parts
+from harness.results.parts import made
 from harness.results.sweeps.figures import draw_figures
 from harness.results.sweeps.tables import SweepAbout, build_page, points_csv, to_json
 from harness.results.sweeps.wording import level_text
@@ -62,14 +62,14 @@ def build_sweep_report(
     target = into or folder
     secrets = (known_secrets if into is None else remembered)(folder, *comparison.study.remembering)
     comparison, about = text.clean_tree(comparison, secrets), text.clean_tree(about, secrets)
-    parts = Parts()
+    left_out: list[str] = []
     later = text.clean_tree(added(folder), secrets)
     written = {**(narrative or {}), **later.sections}
-    told = parts.made("the narrative", lambda: tell(written, SweepEvidence(comparison), secrets))
+    told = made("the narrative", lambda: tell(written, SweepEvidence(comparison), secrets), left_out)
     view = build_page(comparison, folder, about)
-    figures = draw_figures(comparison, folder, parts, into)
+    figures = draw_figures(comparison, folder, left_out, into)
     no_words = (about.no_words,) if about.no_words and told is None else ()
-    view["notes"] = (*view["notes"], *parts.left_out, *no_words)
+    view["notes"] = (*view["notes"], *left_out, *no_words)
     next_step = text.clean_tree(NextStep.of(folder), secrets)
     if next_step is not None:
         view["headline"] = (*view["headline"], f"next experiment: {next_step.command}")
@@ -94,10 +94,7 @@ def build_sweep_report(
         "figures": [{"title": one.title, "caption": one.caption, "files": one.files} for one in figures],
         "plan": about.plan or None,
     }
-    if told is not None:
-        data["narrative"] = {"written_by": later.model or about.model, **told.as_json()}
-    if later.sections:
-        data["narrative_added"] = {key: value for key, value in asdict(later).items() if key != "sections"}
+    data |= narrative_json(told, later, about.model)
     names = (*DOCUMENTS, FILE, TRANSCRIPT, *(file for figure in figures for file in figure.files))
     data["documents"] = fingerprints(target, [target / name for name in names])
     write_atomically(target / "sweep.json", with_checksum(data))

@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 _SCHEMA = 2  # of the comparison in sweep.json
 _MOST_LEVEL_COLUMNS = 4  # with more keys, one column names what differs from the baseline
-_OUTCOMES = {"stopped_early": "stopped early", "timed_out": "ended at its time limit", "": DASH}
+_OUTCOMES = {"timed_out": "ended at its time limit", "": DASH}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from harness.results.comparing.types import SIGN, Comparison, Estimate, Goal
 from harness.templating import render_lines
 from harness.wording import DASH, count_text, listed, point_label, short_labels, shortened
 from monitors.metrics.names import is_validation
+from monitors.metrics.row import number_of
 
 MOST_NAMED = 4  # contrasts or runs named in one sentence; the tables have all
 _MOST_DECIMALS = 8
@@ -205,11 +206,8 @@ def edges(comparison: Comparison) -> list[tuple[str, Scalar, str]]:
 
 def as_number(level: Scalar) -> float | None:
     """The number that a level is, also one that a command line writes; None for anything else."""
-    try:
-        number = math.nan if isinstance(level, bool) or level is None else float(level)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    number = number_of(level)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def worth(comparison: Comparison) -> dict[str, str]:

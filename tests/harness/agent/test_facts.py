@@ -8,7 +8,7 @@ from harness.actions import Action, Compare, Facts
 from harness.agent.look import look
 from harness.agent.view import citable
 from harness.experiment import Experiment
-from harness.results.narrative.listing import listing
+from harness.results.narrative.evidence import listing
 from tests.harness.results.journals import collected_run
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.metric_files import FollowedFiles, Place, remember, source_in
+from harness.metric_files import FollowedFiles, remember, source_in
 from harness.metric_files.discovery import written_by
 from monitors.files import AttemptFiles
 from monitors.processes import ATTEMPT_VARIABLE
@@ -38,8 +38,8 @@ class Training:
         os.utime(self.files.pane_log, (LAUNCHED, LAUNCHED))
         self.now = LAUNCHED + 10
         self.is_shared = False
-        place = Place(self.files, self.code, named, wanted, lambda since: self.is_shared)
-        self.followed = FollowedFiles(place, clock=lambda: self.now)
+        place = (self.files, self.code, named, wanted)
+        self.followed = FollowedFiles(*place, lambda since: self.is_shared, clock=lambda: self.now)
         self.watch = Watch(self.files, clock=lambda: self.now, other_rows=self.followed)
 
     def write(self, name: str, text: str, at: float | None = None) -> None:

@@ -24,12 +24,12 @@ def test_the_first_and_the_last_answer_stand_side_by_side_with_their_lines(tmp_p
     rows = [(0, "ba", False, "ba"), (0, "dc", False, None), (5, "ba", True, "xx"), (9, "ba", True, "ab")]
     validated(tmp_path, rows)
     (sample,) = samples(collect(tmp_path))
-    assert sample.query == "sort ba"
-    assert [(one.position, one.text, one.is_success) for one in sample.answers] == [
+    assert sample["query"] == "sort ba"
+    assert [(one["position"], one["text"], one["is_success"]) for one in sample["answers"]] == [
         ("step 0", "ba", False),
         ("step 9", "ab", True),
     ]
-    assert [one.source.line for one in sample.answers] == [1, 4]
+    assert [one["source"].line for one in sample["answers"]] == [1, 4]
 
 
 def test_answers_are_text_on_the_page_whatever_a_model_wrote(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from harness.providers.chat import Reply, StopReason, Usage
 from harness.providers.conversation import Account
 from harness.providers.model import OutOfPatienceError
 from harness.results.comparing.types import Comparison
-from harness.results.narrative.listing import LONGEST_LISTING, listing
+from harness.results.narrative.evidence import LONGEST_LISTING, listing
 from harness.results.narrative.sections import MAX_REFUSALS
 from harness.results.narrative.sweep import SweepEvidence
 from harness.sweep.reporting import MOST_CALLS, narrate

@@ -27,7 +27,7 @@ from harness.providers.model import Model
 from harness.providers.transcript import Transcript
 from harness.redaction import Secrets
 from harness.results import text
-from harness.results.narrative.sections import Narrative, tell
+from harness.results.narrative.sections import Narrative, tell, words_json
 from harness.results.narrative.sweep import SweepEvidence
 from harness.sweep.reporting import narrate
 from tests.harness.results.journals import collected_run
@@ -127,8 +127,8 @@ async def test_nothing_false_is_published(
     formats = {"md": text.markdown, "code": text.code}
     page = templating.render("reports/_narrative.html.j2", narrative=told, narrator="a-model")
     markdown = templating.render("reports/_narrative.md.j2", narrative=told, narrator="a-model", **formats)
-    published = [page, markdown, json.dumps(told.as_json(), ensure_ascii=False)]
-    sentences = [*(line for section in told.sections for line in section.sentences), *told.added]
+    published = [page, markdown, json.dumps(words_json(told), ensure_ascii=False)]
+    sentences = [*(line for section in told["sections"] for line in section["sentences"]), *told["added"]]
     for never in attack.get("never", ()):
         spoken = [line for line in sentences if never in line] if attack.get("findings") else []
         assert not spoken and (attack.get("findings") or not any(never in each for each in published)), never
