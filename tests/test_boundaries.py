@@ -17,6 +17,9 @@ HEAVY = {
     "torch", "transformers", "ray", "verl", "vllm", "pandas", "matplotlib", "scipy", "statsmodels",
     "datasets", "anthropic", "openai", "swanlab", "apprise",
 }  # fmt: skip
+SLOW = {"asyncio", "httpx", "jinja2", "markdown_it", "numpy", "pydantic", "re2", "rich", "ruamel", "yaml"}
+"""Some tens of milliseconds each, which `harness --help` does not need."""
+COMMAND_LINE = {"harness.cli.app", "harness.cli.console"}
 
 
 ROOMS = (
@@ -103,3 +106,12 @@ def test_start_up_imports_nothing_heavy(module: str) -> None:
     code = f"import {module}, sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert set(done.stdout.split()) & HEAVY == set()
+
+
+@pytest.mark.parametrize("asked", ["--version", "--help"])
+def test_what_needs_no_command_loads_none(asked: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "harness", asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {name for name in loaded if name.startswith("harness.cli")} == {"harness.cli", *COMMAND_LINE}
+    assert {name.partition(".")[0] for name in loaded} & (HEAVY | SLOW) == set()
