@@ -3,33 +3,27 @@
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from harness.agent.model_cause import ask
 from harness.cli.asking import chosen, held_signals, print_cost, with_model
+from harness.diagnosis import Diagnosis
+from harness.providers.chat import ProviderError
+from harness.providers.conversation import Account
+from harness.providers.model import AskError
+from harness.providers.settings import ConfigurationError
+from harness.providers.tools import CallError
 from harness.redaction import Secrets
-
-if TYPE_CHECKING:
-    from harness.diagnosis import Diagnosis
+from harness.results.text import clean_tree
 
 CONFIGURED = "default"
 """What `--model` says for the model of harness.toml."""
 
 
-def named(found: "Diagnosis", model: str | None, secrets: Secrets) -> "Diagnosis":
-    """The diagnosis with the cause that a model has named; as it was, with the reason on standard error,
-    where none could."""
-    if model is None or not found.is_open:
-        return found
-    from harness.agent.model_cause import ask
-    from harness.providers.chat import ProviderError
-    from harness.providers.conversation import Account
-    from harness.providers.model import AskError
-    from harness.providers.settings import ConfigurationError
-    from harness.providers.tools import CallError
-    from harness.results.text import clean_tree
-
+def named(found: Diagnosis, model: str, secrets: Secrets) -> Diagnosis:
+    """The diagnosis with the cause that the model has named; as it was, with the reason on standard error,
+    where it could not."""
     account, open_cause = Account(), clean_tree(found, secrets)
     try:
         choice = chosen(None if model == CONFIGURED else model, None, None)

@@ -33,7 +33,7 @@ def narrate(
     from harness.index import is_sweep
     from harness.results.narrative.added import FILE, TRANSCRIPT
     from harness.wording import time_text
-    from monitors.clock import steady_time
+    from monitors.processes import steady_time
 
     folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to write about")
     if not (folder / "finish.flag").exists():

@@ -32,10 +32,9 @@ from harness.redaction import redact
 from harness.repair import advice
 from harness.repair.apart import Apart
 from harness.repair.smoke import Trial, request_of
-from monitors.clock import steady_time
 from monitors.files import AttemptFiles
 from monitors.launch import LaunchError, state_home
-from monitors.processes import uptime
+from monitors.processes import steady_time, uptime
 from monitors.tmux import TmuxError, session_name
 
 SECONDS = 60.0

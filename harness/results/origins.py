@@ -14,7 +14,8 @@ from harness.metric_files import format_of
 from harness.results.raw import file_inside
 from harness.results.types import Source
 from monitors.logs import line_of
-from monitors.metrics import Found, MetricPatterns, MetricReader, Row
+from monitors.metrics import MetricPatterns, Row
+from monitors.metrics.parser import Found, MetricReader
 
 Rows = Mapping[int, Sequence[Row]]
 Span = tuple[int, int]

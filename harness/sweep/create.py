@@ -26,7 +26,7 @@ from harness.sweep.reach import check_keys, warnings
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import to_yaml
 from harness.sweep.state import Sweep, load_state
-from monitors.clock import steady_time
+from monitors.processes import steady_time
 
 if TYPE_CHECKING:
     from harness.blueprint import Blueprint
