@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import OnlyOne, fail, find_any, find_run
+from harness.cli.console import OnlyOne, fail
 
 if TYPE_CHECKING:
     from harness.agent.approval import OpenQuestion
@@ -81,7 +81,7 @@ def tell(
     from harness import index
     from harness.agent import approval
 
-    folder = find_run(run)
+    folder = index.find_run(run)
     if index.load_state(folder).collected is not None:
         fail(f"{folder} has no decision before it any more")
     if not words.strip():
@@ -95,7 +95,7 @@ def _asking(word: str | None) -> Asking:
     the only ones that wait."""
     from harness import index
 
-    named = None if word is None else find_any(word)
+    named = None if word is None else index.find(word)
     if named is None:
         folders = [entry.dir for entry in index.runs()]
     else:

@@ -51,7 +51,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and loaded(name), rest
+        return name, command if name is None else loaded(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import AsJson, fail, print_json, print_table, visible
+from harness.cli.console import AsJson, fail, print_json, print_table
+from harness.results.text import spelled
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def print_problems(plan: "Blueprint") -> None:
     """One line per problem on standard error: `file:line: severity: message — fix`."""
     for problem in plan.problems:
         where = f"{plan.path}:{problem.line}"
-        typer.echo(visible(f"{where}: {problem.severity}: {problem.message} — {problem.fix}"), err=True)
+        typer.echo(spelled(f"{where}: {problem.severity}: {problem.message} — {problem.fix}"), err=True)
 
 
 def _print_understood(plan: "Blueprint") -> None:

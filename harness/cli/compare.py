@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from harness.cli.console import console, fail, find_any, print_json, print_table
+from harness.cli.console import console, fail, print_json, print_table
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Asked, Comparison, Goal
@@ -51,11 +51,12 @@ def compare(
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
+    from harness.index import find
     from harness.results.comparing.types import Asked
     from harness.results.sweeps.tables import to_json
 
     asked = Asked(metric, cast("Goal | None", goal), threshold)
-    comparison = _compared([find_any(word) for word in runs], asked)
+    comparison = _compared([find(word) for word in runs], asked)
     report = _write(comparison, out) if out is not None else None
     if json_output:
         print_json(to_json(comparison))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.console import OnlyOne, fail, find_any
+from harness.cli.console import OnlyOne, fail
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
@@ -24,7 +24,7 @@ def stop(run: OnlyOne = None) -> None:
     from harness.index import is_sweep, journal_of
     from harness.sweep.state import Sweep
 
-    folder = find_any(run) if run is not None else index.only(index.unfinished(), "unfinished run")
+    folder = index.find(run) if run is not None else index.only(index.unfinished(), "unfinished run")
     state = Sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
     if state.verdict is not None:
         typer.echo(f"{folder} has already finished")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import AsJson, fail, find_run, print_json, print_table
+from harness.cli.console import AsJson, fail, print_json, print_table
 
 if TYPE_CHECKING:
     from harness.lessons import Lesson
@@ -87,10 +87,10 @@ def teach(
     remedy: Annotated[str, typer.Option("--remedy", metavar="TEXT", help="What solved it, in words.")],
 ) -> None:
     """Propose a signature for an unknown failure that you solved."""
-    from harness.index import load_state
+    from harness import index
     from harness.lessons import proposals
 
-    state = load_state(find_run(run))
+    state = index.load_state(index.find_run(run))
     known = [(each.number, each.diagnosis) for each in state.attempts if each.diagnosis is not None]
     unknown = [(number, diagnosis) for number, diagnosis in known if not diagnosis.signature]
     if not unknown:

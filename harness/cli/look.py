@@ -18,8 +18,6 @@ from harness.cli.console import (
     RunOrSweep,
     console,
     fail,
-    find_any,
-    find_run,
     print_facts,
     print_json,
 )
@@ -64,7 +62,7 @@ def ls(
 
 def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
     """Show a run or a sweep: state, attempts, headline numbers."""
-    folder = find_any(run)
+    folder = index.find(run)
     if is_sweep(folder):
         from harness.cli.show_sweep import show_sweep
 
@@ -127,7 +125,7 @@ def logs(
     """Print the log of the training."""
     from monitors.logs import LogReader
 
-    folder = find_run(run)
+    folder = index.find_run(run)
     folders = sorted((folder / "attempts").glob("[0-9]*"))
     wanted = [item for item in folders if attempt is None or int(item.name) == attempt]
     if not wanted:
@@ -151,7 +149,7 @@ def attach(run: Run = None) -> None:
 
     Ctrl-b d detaches. Inside tmux, the client switches to that session, and Ctrl-b L switches back.
     """
-    folder = find_run(run)
+    folder = index.find_run(run)
     attempt = index.load_state(folder).attempt
     session = Session.find_anywhere(attempt.session) if attempt is not None else None
     if session is None:
@@ -179,7 +177,7 @@ def replay(
     from harness.environment import known_secrets
     from harness.results.text import clean_tree
 
-    out, folder = console(), find_run(run)
+    out, folder = console(), index.find_run(run)
     known = known_secrets(folder)
     count = different = 0
     for decision in decisions(folder):

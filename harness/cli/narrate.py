@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from harness.cli import options
-from harness.cli.console import OnlyOne, fail, find_any
+from harness.cli.console import OnlyOne, fail
 
 if TYPE_CHECKING:
     from harness.cli.asking import Choice
@@ -35,7 +35,7 @@ def narrate(
     from harness.wording import time_text
     from monitors.processes import steady_time
 
-    folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to write about")
+    folder = index.find(run) if run is not None else index.only([*index.top_level()], "run to write about")
     if not (folder / "finish.flag").exists():
         fail(f"{folder} has not ended; `harness resume {folder}` goes on, and asks for words at its end")
     of = _of_sweep if is_sweep(folder) else _of_run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.console import OnlyOne, find_any
+from harness.cli.console import OnlyOne
 
 
 def report(
@@ -18,7 +18,7 @@ def report(
     from harness.index import is_sweep
     from harness.results.report import build_report
 
-    folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to report")
+    folder = index.find(run) if run is not None else index.only([*index.top_level()], "run to report")
     if is_sweep(folder):
         _report_sweep(folder)
         return

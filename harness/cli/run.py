@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from harness.cli import options
-from harness.cli.console import RunOrSweep, console, fail, find_any
+from harness.cli.console import RunOrSweep, console, fail
 from harness.cli.new_run import command_of
 from harness.errors import UserError
 
@@ -130,7 +130,9 @@ def resume(
     A training that still runs is not interrupted, and none is launched twice.
     """
     if not resume_all:
-        go_on_here(find_any(run), given=given)
+        from harness.index import find
+
+        go_on_here(find(run), given=given)
     if given != options.Given():
         fail("--all goes on with every run as it was started; give options to one run")
     _resume_all()
