@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from harness import index
 from harness.cli.console import console, fail, print_json, print_table
 
 if TYPE_CHECKING:
@@ -51,12 +52,11 @@ def compare(
     """
     if goal not in (None, "max", "min"):
         fail(f"--goal must be max or min, not {goal!r}")
-    from harness.index import find
     from harness.results.comparing.types import Asked
     from harness.results.sweeps.tables import to_json
 
     asked = Asked(metric, cast("Goal | None", goal), threshold)
-    comparison = _compared([find(word) for word in runs], asked)
+    comparison = _compared([index.find(word) for word in runs], asked)
     report = _write(comparison, out) if out is not None else None
     if json_output:
         print_json(to_json(comparison))
@@ -73,13 +73,12 @@ def compare(
 
 def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
     """A whole sweep as its own report compares it; any other runs by what their folders tell."""
-    from harness.index import whole_sweep
     from harness.results.compare import compare_folders
     from harness.sweep import reporting
     from harness.sweep.folder import SweepFolder
     from harness.sweep.state import load_state
 
-    sweep = whole_sweep(folders)
+    sweep = index.whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None
     if sweep is not None and state is not None and state.plan is not None:
         return reporting.comparison(SweepFolder(sweep), state, asked)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness import index
 from harness.cli.console import AsJson, fail, print_json, print_table
 
 if TYPE_CHECKING:
@@ -87,7 +88,6 @@ def teach(
     remedy: Annotated[str, typer.Option("--remedy", metavar="TEXT", help="What solved it, in words.")],
 ) -> None:
     """Propose a signature for an unknown failure that you solved."""
-    from harness import index
     from harness.lessons import proposals
 
     state = index.load_state(index.find_run(run))

@@ -21,7 +21,6 @@ from harness.cli.console import (
     print_facts,
     print_json,
 )
-from harness.index import is_sweep
 from harness.wording import short_duration as duration
 from monitors.files import AttemptFiles
 from monitors.tmux import Session
@@ -63,7 +62,7 @@ def ls(
 def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
     """Show a run or a sweep: state, attempts, headline numbers."""
     folder = index.find(run)
-    if is_sweep(folder):
+    if index.is_sweep(folder):
         from harness.cli.show_sweep import show_sweep
 
         show_sweep(folder, json_output)

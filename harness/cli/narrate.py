@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from harness import index
 from harness.cli import options
 from harness.cli.console import OnlyOne, fail
 
@@ -29,8 +30,6 @@ def narrate(
     The model is the one given here, else the one that the run was given, else that of harness.toml. Words
     that were added before are replaced.
     """
-    from harness import index
-    from harness.index import is_sweep
     from harness.results.narrative.added import FILE, TRANSCRIPT
     from harness.wording import time_text
     from monitors.processes import steady_time
@@ -38,7 +37,7 @@ def narrate(
     folder = index.find(run) if run is not None else index.only([*index.top_level()], "run to write about")
     if not (folder / "finish.flag").exists():
         fail(f"{folder} has not ended; `harness resume {folder}` goes on, and asks for words at its end")
-    of = _of_sweep if is_sweep(folder) else _of_run
+    of = _of_sweep if index.is_sweep(folder) else _of_run
     with _as_it_was_without_words(folder / TRANSCRIPT):
         made = of(folder, model, max_cost, max_llm_calls)
     replace(made, at=time_text(steady_time())).write(folder)
@@ -75,11 +74,10 @@ def _chosen(
 
 def _of_run(folder: Path, model: str | None, max_cost: float | None, max_calls: int | None) -> "Added":
     from harness.agent.narrating import narrate
-    from harness.index import load_state
     from harness.providers.choice import open_model
     from harness.results.narrative.added import TRANSCRIPT
 
-    choice = _chosen(load_state(folder).options, model, max_cost, max_calls)
+    choice = _chosen(index.load_state(folder).options, model, max_cost, max_calls)
     return asyncio.run(
         narrate(
             folder,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from harness import index
 from harness.cli import options
 from harness.cli.console import RunOrSweep, console, fail
 from harness.cli.new_run import command_of
@@ -130,9 +131,7 @@ def resume(
     A training that still runs is not interrupted, and none is launched twice.
     """
     if not resume_all:
-        from harness.index import find
-
-        go_on_here(find(run), given=given)
+        go_on_here(index.find(run), given=given)
     if given != options.Given():
         fail("--all goes on with every run as it was started; give options to one run")
     _resume_all()
@@ -145,12 +144,11 @@ def go_on_here(
     it to end."""
     from harness import elsewhere, environment, notifications
     from harness.experiment import Experiment
-    from harness.index import is_sweep
     from harness.journal.events import OptionsGiven, StopAsked
 
     is_changed = given != options.Given()
     elsewhere.check_taken_over(folder, console().print)
-    if is_sweep(folder):
+    if index.is_sweep(folder):
         if is_changed:
             fail("a sweep goes on as it was started; its runs can be given other options one by one")
         from harness.cli.sweep_foreground import carry_on_sweep
@@ -233,7 +231,6 @@ def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
     """Tells at the addresses of harness.toml and `--notify` what happens from now on; of a sweep's runs, the
     sweep tells."""
     from harness import notifications
-    from harness.index import sweep_of
     from harness.providers.settings import ConfigurationError, find
 
     addresses = notifications.kept(identity)
@@ -241,7 +238,7 @@ def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
         addresses += find(Path.cwd(), os.environ).notify
     except ConfigurationError as error:
         typer.echo(f"harness: {error}; its addresses are not notified", err=True)
-    if sweep_of(owned.dir) is not None:
+    if index.sweep_of(owned.dir) is not None:
         addresses = ()
     notifier = notifications.MessageSender(owned.dir, identity, addresses)
     owned.listeners.append(notifier)
@@ -311,16 +308,17 @@ def _await_successor(owned: "Experiment | Sweep", session: "Session", files: "At
 def _resume_all() -> None:
     """Put a harness in a session of its own for every unfinished run and sweep that has none, and say
     what became of it meanwhile. The runs of an unfinished sweep are the sweep's to go on with."""
-    from harness import index, journal
-    from harness.index import journal_of, sweep_of
+    from harness import journal
 
     unfinished = [entry for entry in index.everything() if not (entry.dir / "finish.flag").exists()]
     sweeps = [entry.dir for entry in unfinished if entry.kind == "sweep"]
-    runs = [entry.dir for entry in unfinished if entry.kind == "run" and sweep_of(entry.dir) not in sweeps]
+    runs = [
+        entry.dir for entry in unfinished if entry.kind == "run" and index.sweep_of(entry.dir) not in sweeps
+    ]
     found = False
     for folder in (*sweeps, *runs):
         try:
-            if journal.is_owned(journal_of(folder)):
+            if journal.is_owned(index.journal_of(folder)):
                 continue
             found = True
             _go_on_detached(folder)
@@ -338,14 +336,13 @@ def _go_on_detached(folder: Path) -> None:
     from harness import elsewhere
     from harness.agent.executor import Executor
     from harness.experiment import Experiment
-    from harness.index import is_sweep
     from harness.resume_status import aftermath
     from harness.sweep import snapshot
     from harness.sweep.ending import seal
     from harness.sweep.state import Sweep
 
     elsewhere.check_taken_over(folder, typer.echo)
-    if is_sweep(folder):
+    if index.is_sweep(folder):
         sweep = Sweep.open(folder)
         if sweep.state.finished_at is not None:
             seal(sweep)

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,11 +165,8 @@ def _blueprint(path: Path) -> "Blueprint":
 
 def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The sweep that a model proposes for a question; a clear end where none is proposed."""
-    import asyncio
-
     from harness.cli import asking
     from harness.earlier_runs import estimate
-    from harness.providers.conversation import Account
     from harness.sweep.create import rehearse
     from harness.sweep.design import make_plan
     from harness.sweep.points import config_text
@@ -187,16 +183,11 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
             "a question needs a language model (--model anthropic:NAME, or `model` in the [llm] section of "
             "harness.toml); or say what to vary: `harness sweep BLUEPRINT --vary KEY=V1,V2`"
         )
-    takes, account = estimate(blueprint, config_text(blueprint)), Account()
+    takes = estimate(blueprint, config_text(blueprint))
     errand = Proposing(question, blueprint, checked, choice.config.model_word, given, takes)
-    with tempfile.TemporaryDirectory() as folder, asking.held_signals() as stop:
-        transcript = Path(folder) / "transcript.jsonl"
-        transcript.touch(mode=0o600)
-        try:
-            ended = asyncio.run(asking.with_model(choice, account, transcript, stop, errand.propose))
-        finally:
-            asking.print_cost(account, choice.config)
-        calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
+    with asking.conversation(choice) as held:
+        ended = held.hold(errand.propose)
+        calls = [json.loads(line) for line in held.transcript.read_text(encoding="utf-8").splitlines()]
     found = errand.proposal
     if found is None:
         fail(f"no sweep was proposed: {ended.trouble}", 130 if ended.interrupted else 1)
