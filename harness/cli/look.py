@@ -73,7 +73,6 @@ def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
 def _show_run(folder: Path, json_output: bool) -> None:
     from harness import journal
     from harness.cli import tree
-    from harness.cli.progress import model_use
     from harness.cli.standing import standing
     from harness.environment import known_secrets
     from harness.results.text import clean_tree, one_line
@@ -95,7 +94,6 @@ def _show_run(folder: Path, json_output: bool) -> None:
         row=row,
         state=state,
         attempts=attempts,
-        model_use=model_use(state.llm) if state is not None else "",
         limit_s=state.deadline_at - now if state is not None else None,
         report=report if report.exists() else None,
         duration=duration,
