@@ -1,6 +1,7 @@
 """`harness lessons`: what earlier failures and repairs taught, and signatures proposed by them."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,8 +31,6 @@ def show_all(
     """Without a command: one line per failure met so far, with what was tried and what came of it."""
     if context.invoked_subcommand is not None:
         return
-    from dataclasses import asdict
-
     from harness.lessons import all_lessons, knowledge, proposals
 
     known = all_lessons()

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -168,8 +169,6 @@ def replay(
     Decisions come from the journal and the model's recorded replies; nothing is launched, asked or written.
     Exit status: 0 every decision and prompt is the same, 1 something differs.
     """
-    from dataclasses import asdict
-
     from harness.agent.replay import replay as decisions
     from harness.environment import known_secrets
     from harness.results.text import clean_tree

@@ -70,17 +70,11 @@ def run(
     """
     from harness import experiment as experiments
     from harness import notifications
-    from harness.cli.check import print_problems
     from harness.options import RunOptions
 
     chosen = given.over(RunOptions())
     notifications.check(given.notify or ())
     plan, text = _plan(command_of(context), blueprint, purpose, max_time, result_dir)
-    print_problems(plan)
-    if not plan.can_run and text is not None:
-        fail("the command cannot run")
-    if not plan.can_run:
-        fail(f"{blueprint} cannot run; `harness check {blueprint}` shows how it was understood")
     if read_only:
         from harness.cli.plan_only import plan_only
 
@@ -103,17 +97,20 @@ def _plan(
     command: str, blueprint: Path | None, purpose: str | None, max_time: str | None, result_dir: Path | None
 ) -> tuple["Blueprint", str | None]:
     """The plan, and its text where it is in no file yet."""
-    from harness.blueprint import check_surroundings, read
+    from harness.blueprint import check_surroundings
+    from harness.cli.check import print_problems, runnable
     from harness.cli.new_run import blueprint_for
 
     if (blueprint is None) == (not command):
         fail("name a blueprint, or a command after `--`: harness run -- python train.py --lr 1e-3")
     if blueprint is None:
         plan, text = blueprint_for(command, purpose, options.seconds_of(max_time), result_dir)
-        return check_surroundings(plan), text
+        plan = check_surroundings(plan)
+        print_problems(plan)
+        return plan if plan.can_run else fail("the command cannot run"), text
     if purpose is not None:
         fail(f"--purpose goes with a command; that of a blueprint stands in its [exp_purpose] ({blueprint})")
-    plan = options.within(max_time, check_surroundings(read(blueprint)))
+    plan = options.within(max_time, runnable(blueprint))
     return (replace(plan, result_dir=result_dir.absolute()) if result_dir else plan), None
 
 

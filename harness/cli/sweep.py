@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.sweep.plan import SweepPlan
     from harness.sweep.spec import SweepSpec
 
+NOT_VARIED = ", so it cannot be varied"
 What = Annotated[
     str,
     typer.Argument(
@@ -133,6 +134,7 @@ class _Asked:
 def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The plan that the command line, a sweep.yaml or a model asks for. Raises SweepError."""
     from harness.author.request_text import is_request
+    from harness.cli.check import runnable
     from harness.sweep.design import make_plan
     from harness.sweep.plan import SweepError
     from harness.sweep.spec_text import checked, read_spec
@@ -145,22 +147,11 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
     elif not path.exists() and is_request(what):
         if source is None:
             raise SweepError("a question is about an experiment: name it with --from BLUEPRINT")
-        return _proposed(what, _blueprint(source), given, chosen)
+        return _proposed(what, runnable(source, NOT_VARIED), given, chosen)
     else:
         spec = checked({"vary": {}, **given, "blueprint": path.absolute()})
-    blueprint = _blueprint(spec.blueprint)
+    blueprint = runnable(spec.blueprint, NOT_VARIED)
     return _Asked(spec, blueprint, make_plan(spec, blueprint, chosen))
-
-
-def _blueprint(path: Path) -> "Blueprint":
-    from harness.blueprint import check_surroundings, read
-    from harness.cli.check import print_problems
-
-    plan = check_surroundings(read(path))
-    print_problems(plan)
-    if not plan.can_run:
-        fail(f"{path} cannot run, so it cannot be varied; `harness check {path}` shows how it was understood")
-    return plan
 
 
 def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chosen: "RunOptions") -> _Asked:
