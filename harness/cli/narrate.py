@@ -30,6 +30,7 @@ def narrate(
     The model is the one given here, else the one that the run was given, else that of harness.toml. Words
     that were added before are replaced.
     """
+    from harness.cli.report import report
     from harness.results.narrative.added import FILE, TRANSCRIPT
     from harness.wording import time_text
     from monitors.processes import steady_time
@@ -44,7 +45,7 @@ def narrate(
     typer.echo(
         f"written: {folder / FILE} ({made.model}: {made.calls} calls, {made.input_tokens:,} input tokens)"
     )
-    _build_again(folder)
+    report(str(folder))
 
 
 @contextmanager
@@ -107,9 +108,3 @@ def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls
     cost = took.spending.total_usd if choice.config.price else None
     word = f"{choice.config.word.provider}:{choice.config.word.model}"
     return Added(sections, word, took.spending.calls, took.tokens_in, took.tokens_out, cost)
-
-
-def _build_again(folder: Path) -> None:
-    from harness.cli.report import report
-
-    report(str(folder))
