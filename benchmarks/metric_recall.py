@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from monitors.logs import line_of
-from monitors.metrics import Found, read_lines
+from monitors.metrics.parser import Found, read_lines
 
 SETS = Path(__file__).parent / "metric_lines"
 Label = dict[str, Any]

@@ -32,7 +32,8 @@ from _training_log import PIECES_PER_S, pieces
 
 from monitors.files import AttemptFiles
 from monitors.logs import clean
-from monitors.metrics import MetricPatterns, parse_line
+from monitors.metrics import MetricPatterns
+from monitors.metrics.parser import parse_line
 from monitors.metrics_file import MetricTable
 from monitors.processes import boot_id, read_process
 from monitors.rules import WatchRules, is_error

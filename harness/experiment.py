@@ -22,9 +22,8 @@ from harness.journal import RUN, Clock, Owner, Recorded
 from harness.journal.events import AttemptEvent, Created, Finish, OptionsGiven
 from harness.options import RunOptions
 from harness.state import FOLD, ExperimentState, Outcome, fold
-from monitors.clock import steady_time
 from monitors.files import AttemptFiles
-from monitors.processes import process_table, variable_of
+from monitors.processes import process_table, steady_time, variable_of
 
 _log = logging.getLogger(__name__)
 

@@ -99,6 +99,14 @@ class LlmUse:
         return self.spending.calls
 
     @property
+    def in_words(self) -> str:
+        """What the model is asked now and has cost; "" where none was asked."""
+        if not self.calls:
+            return ""
+        asked = f"asked about {self.consultation.topic}; " if self.consultation is not None else ""
+        return f"{asked}{self.calls} calls, {self.cost_usd:.4f} USD"
+
+    @property
     def cost_usd(self) -> float:
         """The most that can have been spent so far."""
         return self.spending.total_usd

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from functools import cache
 from typing import Protocol
 
-from monitors.processes import uptime
+from monitors.processes import steady_time
 
 
 class Clock(Protocol):
@@ -19,17 +17,6 @@ class Clock(Protocol):
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
         """Return when `event` is set, at the latest after `seconds`."""
         ...
-
-
-def steady_time() -> float:
-    """Return epoch seconds that nobody can set: the machine's clock when this process first asked, and the
-    uptime since."""
-    return _time_of_boot() + uptime()
-
-
-@cache
-def _time_of_boot() -> float:
-    return time.time() - uptime()
 
 
 class SystemClock:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ATTEMPT_VARIABLE = "AJET_ATTEMPT_ID"
@@ -74,6 +75,17 @@ def boot_id() -> str:
 def uptime() -> float:
     """Return the seconds since this boot, sleep of the machine included: time that nobody can set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
+
+
+def steady_time() -> float:
+    """Return epoch seconds that nobody can set: the machine's clock when this process first asked, and the
+    uptime since."""
+    return _time_of_boot() + uptime()
+
+
+@cache
+def _time_of_boot() -> float:
+    return time.time() - uptime()
 
 
 def attempt_of(pid: int) -> str | None:

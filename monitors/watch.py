@@ -13,14 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from monitors.clock import steady_time
 from monitors.files import AttemptFiles
 from monitors.health import Alarm, LiveHealth
 from monitors.logs import PIECE_BYTES, Line, LogReader
-from monitors.metrics import Found, MetricReader, Row, parse_line, row_from_object
+from monitors.metrics import Row, row_from_object
 from monitors.metrics.axis import place_text
 from monitors.metrics.filter import finds_every_family, lines_to_read
+from monitors.metrics.parser import Found, MetricReader, parse_line
 from monitors.metrics_file import MetricsFile
+from monitors.processes import steady_time
 from monitors.repeats import Repeats
 from monitors.resources import disk_free
 from monitors.row_source import RowSource

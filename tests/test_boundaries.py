@@ -17,6 +17,9 @@ HEAVY = {
     "torch", "transformers", "ray", "verl", "vllm", "pandas", "matplotlib", "scipy", "statsmodels",
     "datasets", "anthropic", "openai", "swanlab", "apprise",
 }  # fmt: skip
+SLOW = {"asyncio", "httpx", "jinja2", "markdown_it", "numpy", "pydantic", "re2", "rich", "ruamel", "yaml"}
+"""Some tens of milliseconds each, which `harness --help` does not need."""
+COMMAND_LINE = {"harness.cli.app", "harness.cli.console"}
 
 
 ROOMS = (
@@ -98,8 +101,39 @@ def test_no_room_of_the_harness_knows_one_that_comes_later(room: str) -> None:
     assert {file: names for file, names in backwards.items() if names} == {}
 
 
-@pytest.mark.parametrize("module", ["harness.cli.app", "trainer_core.cli", "monitors.wait", "monitors.run"])
-def test_start_up_imports_nothing_heavy(module: str) -> None:
-    code = f"import {module}, sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
+EVERY_COMMAND = "from harness.cli.app import COMMANDS, loaded; [loaded(name) for name in COMMANDS]"
+
+
+@pytest.mark.parametrize(
+    "start", [EVERY_COMMAND, "import trainer_core.cli", "import monitors.wait", "import monitors.run"]
+)
+def test_start_up_imports_nothing_heavy(start: str) -> None:
+    code = f"{start}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert set(done.stdout.split()) & HEAVY == set()
+
+
+def loaded_by(*words: str) -> set[str]:
+    """The modules that a command of the command line imports."""
+    at_exit = "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr))"
+    code = f"import atexit, sys; {at_exit}; from harness.cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode in (0, 1), done.stderr
+    return set(done.stderr.splitlines())
+
+
+@pytest.mark.parametrize("asked", ["--version", "--help"])
+def test_what_needs_no_command_loads_none(asked: str) -> None:
+    loaded = loaded_by(asked)
+    assert {name for name in loaded if name.startswith("harness.cli")} == {"harness.cli", *COMMAND_LINE}
+    assert {name.partition(".")[0] for name in loaded} & (HEAVY | SLOW) == set()
+
+
+@pytest.mark.parametrize("command", ["ls", "diagnose", "metrics"])
+def test_a_look_loads_nothing_of_a_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    log = tmp_path / "train.log"
+    log.write_text("step 1 loss 0.5\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    loaded = loaded_by(command, *([str(log)] if command != "ls" else []))
+    assert {"harness.cli.look", f"harness.cli.{command}"} & loaded
+    assert {name.partition(".")[0] for name in loaded} & (HEAVY | {"asyncio", "httpx", "numpy"}) == set()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.console import OnlyOne, fail, find_any, find_run
+from harness import index
+from harness.cli.console import OnlyOne, fail
 
 if TYPE_CHECKING:
     from harness.agent.approval import OpenQuestion
@@ -78,10 +79,9 @@ def tell(
 
     It is a hint, no order: the rules stay, and a healthy training is not stopped for it.
     """
-    from harness import index
     from harness.agent import approval
 
-    folder = find_run(run)
+    folder = index.find_run(run)
     if index.load_state(folder).collected is not None:
         fail(f"{folder} has no decision before it any more")
     if not words.strip():
@@ -93,9 +93,8 @@ def tell(
 def _asking(word: str | None) -> Asking:
     """Whom the answer is for: the run that is meant, or those of a sweep that ask the same; without a word,
     the only ones that wait."""
-    from harness import index
 
-    named = None if word is None else find_any(word)
+    named = None if word is None else index.find(word)
     if named is None:
         folders = [entry.dir for entry in index.runs()]
     else:
@@ -110,7 +109,7 @@ def _asking(word: str | None) -> Asking:
 
 def _groups(folders: Iterable[Path]) -> list[Asking]:
     """What these runs ask that is not answered, runs of one sweep that ask the same together."""
-    from harness import index, journal
+    from harness import journal
     from harness.agent import approval
 
     groups: dict[tuple[Path, str], Asking] = {}
@@ -124,7 +123,6 @@ def _groups(folders: Iterable[Path]) -> list[Asking]:
 
 def _answer(asking: Asking, word: str, because: str = "", modified: Mapping[str, Any] | None = None) -> str:
     """Give the answer to all of them; for whom, in words."""
-    from harness import index
     from harness.agent import approval
 
     sweep = index.sweep_of(asking[0][0])
@@ -156,7 +154,6 @@ def _modified(folder: Path, question: "OpenQuestion", file: Path) -> dict[str, A
 
 def _patch_to(folder: Path, question: "OpenQuestion", wanted: str) -> dict[str, Any]:
     """The change of code that makes the file what the person wants it to be."""
-    from harness import index
     from harness.actions import PatchCode
     from harness.environment import secret_in
     from harness.repair import patched_code
@@ -176,7 +173,6 @@ def _patch_to(folder: Path, question: "OpenQuestion", wanted: str) -> dict[str, 
 
 def _instead(folder: Path, question: "OpenQuestion", modified: Mapping[str, Any]) -> str:
     """What is done in the place of what was asked about, as a diff or as keys with their values."""
-    from harness import index
     from harness.agent import approval
     from harness.config.values import as_text
     from harness.repair import patched_code

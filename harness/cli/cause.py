@@ -1,53 +1,33 @@
 """The model's part in `harness diagnose`: asked only with `--model`, and only about what is open."""
 
-import asyncio
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import typer
 
-from harness.cli.asking import chosen, held_signals, print_cost, with_model
+from harness.agent.model_cause import ask
+from harness.cli.asking import chosen, conversation
+from harness.diagnosis import Diagnosis
+from harness.providers.chat import ProviderError
+from harness.providers.model import AskError
+from harness.providers.settings import ConfigurationError
+from harness.providers.tools import CallError
 from harness.redaction import Secrets
-
-if TYPE_CHECKING:
-    from harness.diagnosis import Diagnosis
+from harness.results.text import clean_tree
 
 CONFIGURED = "default"
 """What `--model` says for the model of harness.toml."""
 
 
-def named(found: "Diagnosis", model: str | None, secrets: Secrets) -> "Diagnosis":
-    """The diagnosis with the cause that a model has named; as it was, with the reason on standard error,
-    where none could."""
-    if model is None or not found.is_open:
-        return found
-    from harness.agent.model_cause import ask
-    from harness.providers.chat import ProviderError
-    from harness.providers.conversation import Account
-    from harness.providers.model import AskError
-    from harness.providers.settings import ConfigurationError
-    from harness.providers.tools import CallError
-    from harness.results.text import clean_tree
-
-    account, open_cause = Account(), clean_tree(found, secrets)
+def named(found: Diagnosis, model: str, secrets: Secrets) -> Diagnosis:
+    """The diagnosis with the cause that the model has named; as it was, with the reason on standard error,
+    where it could not."""
+    open_cause = clean_tree(found, secrets)
     try:
         choice = chosen(None if model == CONFIGURED else model, None, None)
         if choice is None:
             raise ConfigurationError("no language model is configured: name one, as --model anthropic:NAME")
-        with tempfile.TemporaryDirectory() as folder, held_signals() as stop:
-            transcript = Path(folder) / "transcript.jsonl"
-            talk = with_model(
-                choice,
-                account,
-                transcript,
-                stop,
-                lambda asked, account, stopped, _: ask(open_cause, asked, account.spending, stopped),
+        with conversation(choice) as held:
+            return held.hold(
+                lambda asked, account, stopped, _: ask(open_cause, asked, account.spending, stopped)
             )
-            try:
-                return asyncio.run(talk)
-            finally:
-                print_cost(account, choice.config)
     except (AskError, ProviderError, CallError, ConfigurationError) as error:
         typer.echo(f"harness: the cause is not named by a model: {error}", err=True)
         return found

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import AsJson, fail, print_json, print_table, visible
+from harness.cli.console import AsJson, fail, print_json, print_table
+from harness.results.text import spelled
 from harness.wording import short_duration as duration
 
 if TYPE_CHECKING:
@@ -40,8 +42,6 @@ def check(
 
 def _with_paths(plan: "Blueprint") -> "Blueprint":
     """The same blueprint with the programs and files that it names and that are not there."""
-    from dataclasses import replace
-
     from harness.blueprint import names
     from harness.blueprint.types import Problem
     from harness.doctor import of_paths
@@ -57,11 +57,23 @@ def _with_paths(plan: "Blueprint") -> "Blueprint":
     return replace(plan, problems=(*plan.problems, *found))
 
 
+def runnable(blueprint: Path, what_then: str = "") -> "Blueprint":
+    """The plan in this file, its problems said; a clear end where it cannot run, and `what_then`."""
+    from harness.blueprint import check_surroundings, read
+
+    plan = check_surroundings(read(blueprint))
+    print_problems(plan)
+    if not plan.can_run:
+        how = f"`harness check {blueprint}` shows how it was understood"
+        fail(f"{blueprint} cannot run{what_then}; {how}")
+    return plan
+
+
 def print_problems(plan: "Blueprint") -> None:
     """One line per problem on standard error: `file:line: severity: message — fix`."""
     for problem in plan.problems:
         where = f"{plan.path}:{problem.line}"
-        typer.echo(visible(f"{where}: {problem.severity}: {problem.message} — {problem.fix}"), err=True)
+        typer.echo(spelled(f"{where}: {problem.severity}: {problem.message} — {problem.fix}"), err=True)
 
 
 def _print_understood(plan: "Blueprint") -> None:
@@ -131,8 +143,6 @@ def doctor(
 
     Exit status: 0 no problem found, 2 the launch would fail.
     """
-    from dataclasses import asdict, replace
-
     from harness.doctor import examine, of_language_model, outcome
 
     if smoke and blueprint is None:
@@ -150,8 +160,6 @@ def doctor(
 def _of_blueprint(path: Path, smoke: bool) -> "list[Finding]":
     """The findings of a blueprint, as the harness understands it; with `smoke` also of a smoke run, where the
     others let it start."""
-    from dataclasses import replace
-
     from harness.blueprint import read
     from harness.doctor import examine, findings
 

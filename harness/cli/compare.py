@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from harness.cli.console import console, fail, find_any, print_json, print_table
+from harness import index
+from harness.cli.console import console, fail, print_json, print_table
 
 if TYPE_CHECKING:
     from harness.results.comparing.types import Asked, Comparison, Goal
@@ -55,7 +56,7 @@ def compare(
     from harness.results.sweeps.tables import to_json
 
     asked = Asked(metric, cast("Goal | None", goal), threshold)
-    comparison = _compared([find_any(word) for word in runs], asked)
+    comparison = _compared([index.find(word) for word in runs], asked)
     report = _write(comparison, out) if out is not None else None
     if json_output:
         print_json(to_json(comparison))
@@ -72,13 +73,12 @@ def compare(
 
 def _compared(folders: list[Path], asked: "Asked") -> "Comparison":
     """A whole sweep as its own report compares it; any other runs by what their folders tell."""
-    from harness.index import whole_sweep
     from harness.results.compare import compare_folders
     from harness.sweep import reporting
     from harness.sweep.plan import SweepFolder
     from harness.sweep.state import load_state
 
-    sweep = whole_sweep(folders)
+    sweep = index.whole_sweep(folders)
     state = load_state(sweep) if sweep is not None else None
     if sweep is not None and state is not None and state.plan.runs:
         return reporting.comparison(SweepFolder(sweep), state, asked)

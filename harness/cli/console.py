@@ -1,5 +1,5 @@
-"""What every command shares: how a run is named and found, how an error is said, the console that people
-read, and questions at this terminal."""
+"""What every command shares: how a run is named, how an error is said, the console that people read, and
+questions at this terminal."""
 
 import codecs
 import json
@@ -13,10 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
-from harness import index
-from harness.errors import UserError
 from monitors.json_numbers import worded
 
 if TYPE_CHECKING:
@@ -42,8 +39,6 @@ OnlyOne = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MOST_PIPED = 8 << 30
-find_run, find_any = index.find_run, index.find
-"""The result folder of the run (or, `find_any`, of the run or sweep) that a person means."""
 
 
 def console() -> "Console":
@@ -67,16 +62,11 @@ def use_utf8() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
-def visible(text: str) -> str:
-    """The text with control characters, which a path may hold, written out: a terminal would obey them."""
-    from harness.results.text import spelled
-
-    return spelled(text)
-
-
 def fail(message: str, status: int = 2) -> NoReturn:
     """Say what went wrong on standard error and end with `status`."""
-    typer.echo(visible(f"harness: {message}"), err=True)
+    from harness.results.text import spelled  # a path may hold what a terminal would obey
+
+    typer.echo(spelled(f"harness: {message}"), err=True)
     raise typer.Exit(status)
 
 
@@ -110,20 +100,6 @@ def piped_log() -> Iterator[Path]:
         yield Path(file.name)
 
 
-class OneMessage(TyperGroup):
-    """The commands, where what a person must put right, a file or folder included, ends in one message."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except UserError as error:
-            fail(str(error))
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-
-
 def print_json(value: Any) -> None:
     """What `--json` prints."""
     typer.echo(json.dumps(worded(value), indent=2, ensure_ascii=False))
@@ -134,7 +110,9 @@ def print_table(rows: Iterable[Sequence["str | Text"]], titles: Sequence[str] = 
     from rich.table import Table
     from rich.text import Text
 
-    rows = [[Text(visible(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    from harness.results.text import spelled
+
+    rows = [[Text(spelled(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     table = Table(box=None, show_header=bool(titles), header_style="bold", padding=(0, 2, 0, 0))
     for place, title in enumerate(titles or ("",) * len(rows[0])):
         table.add_column(title, no_wrap=place == 0 and not title, overflow="fold")

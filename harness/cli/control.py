@@ -8,7 +8,8 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.console import OnlyOne, fail, find_any
+from harness import index
+from harness.cli.console import OnlyOne, fail
 
 PATIENCE_S = 600.0
 ASK_AGAIN_S = 0.5
@@ -20,16 +21,15 @@ def stop(run: OnlyOne = None) -> None:
     The outcome is `cancelled`, unless the training had ended before. Without a name, the only unfinished run
     or sweep is stopped. Exit status: 0.
     """
-    from harness import index, journal
-    from harness.index import is_sweep, journal_of
+    from harness import journal
     from harness.sweep.state import Sweep
 
-    folder = find_any(run) if run is not None else index.only(index.unfinished(), "unfinished run")
-    state = Sweep.load_state(folder) if is_sweep(folder) else index.load_state(folder)
+    folder = index.find(run) if run is not None else index.only(index.unfinished(), "unfinished run")
+    state = Sweep.load_state(folder) if index.is_sweep(folder) else index.load_state(folder)
     if state.verdict is not None:
         typer.echo(f"{folder} has already finished")
         return
-    path, flag, give_up = journal_of(folder), folder / "finish.flag", time.monotonic() + PATIENCE_S
+    path, flag, give_up = index.journal_of(folder), folder / "finish.flag", time.monotonic() + PATIENCE_S
     owner = journal.last_owner(path) if journal.is_owned(path) else None
     if owner is None:
         _stop_here(folder)

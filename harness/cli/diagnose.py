@@ -9,7 +9,6 @@ import typer
 
 from harness import index
 from harness.attempt import NOTHING_FAILED, UNKNOWN
-from harness.cli import cause
 from harness.cli.console import AsJson, console, fail, piped_log, print_json
 from harness.outcome import Outcome
 from monitors.files import AttemptFiles
@@ -17,6 +16,7 @@ from monitors.files import AttemptFiles
 if TYPE_CHECKING:
     from harness.attempt import AttemptEnd
     from harness.diagnosis import Diagnosis
+    from harness.redaction import Secrets
 
 _OF_THE_END = ("reason", "status", "signal", "prepare_status")
 _ON_PURPOSE = (Outcome.STOPPED_EARLY, Outcome.CANCELLED)
@@ -80,7 +80,7 @@ def diagnose(
         return
     around = [] if log is None or not log.exists() else [log, *log.resolve().parents[:3]]
     secrets = known_secrets(*around)
-    found = _diagnosis(log, config, status, lambda found: cause.named(found, model, secrets))
+    found = _diagnosis(log, config, status, lambda found: _named(found, model, secrets))
     found = clean_tree(found, secrets)
     if json_output:
         print_json(as_json(found))
@@ -89,6 +89,15 @@ def diagnose(
     if propose:
         _propose(found, log)
     raise typer.Exit(0 if found.family != UNKNOWN else 1)
+
+
+def _named(found: "Diagnosis", model: str | None, secrets: "Secrets") -> "Diagnosis":
+    """The diagnosis with the cause that a model names, where one is asked and the cause is open."""
+    if model is None or not found.is_open:
+        return found
+    from harness.cli import cause
+
+    return cause.named(found, model, secrets)
 
 
 def as_json(found: "Diagnosis") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from harness import index
-from harness.cli.console import RunOrSweep, fail, find_any
+from harness.cli.console import RunOrSweep, fail
 from monitors.files import AttemptFiles
 
 REPORTS = ("report.html", "sweep_report.html")
@@ -25,7 +25,7 @@ def rm(
 
     A running one is refused.
     """
-    folders = [find_any(word) for word in runs]
+    folders = [index.find(word) for word in runs]
     for folder in folders:
         refusal = _refusal(folder)
         if refusal:
@@ -55,7 +55,7 @@ def open_report(run: RunOrSweep = None) -> None:
     """Open a report in the browser, and print its path."""
     import webbrowser
 
-    folder = find_any(run)
+    folder = index.find(run)
     report = next((folder / name for name in REPORTS if (folder / name).exists()), None)
     if report is None:
         fail(f"{folder} has no report yet: `harness report {folder}` builds one from what there is")

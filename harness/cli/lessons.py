@@ -1,11 +1,13 @@
 """`harness lessons`: what earlier failures and repairs taught, and signatures proposed by them."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.console import AsJson, fail, find_run, print_json, print_table
+from harness import index
+from harness.cli.console import AsJson, fail, print_json, print_table
 
 if TYPE_CHECKING:
     from harness.lessons import Lesson
@@ -29,8 +31,6 @@ def show_all(
     """Without a command: one line per failure met so far, with what was tried and what came of it."""
     if context.invoked_subcommand is not None:
         return
-    from dataclasses import asdict
-
     from harness.lessons import all_lessons, knowledge, proposals
 
     known = all_lessons()
@@ -87,10 +87,9 @@ def teach(
     remedy: Annotated[str, typer.Option("--remedy", metavar="TEXT", help="What solved it, in words.")],
 ) -> None:
     """Propose a signature for an unknown failure that you solved."""
-    from harness.index import load_state
     from harness.lessons import proposals
 
-    state = load_state(find_run(run))
+    state = index.load_state(index.find_run(run))
     known = [(each.number, each.diagnosis) for each in state.attempts if each.diagnosis is not None]
     unknown = [(number, diagnosis) for number, diagnosis in known if not diagnosis.signature]
     if not unknown:

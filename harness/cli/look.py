@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +19,9 @@ from harness.cli.console import (
     RunOrSweep,
     console,
     fail,
-    find_any,
-    find_run,
     print_facts,
     print_json,
 )
-from harness.index import is_sweep
 from harness.wording import short_duration as duration
 from monitors.files import AttemptFiles
 from monitors.tmux import Session
@@ -64,8 +62,8 @@ def ls(
 
 def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
     """Show a run or a sweep: state, attempts, headline numbers."""
-    folder = find_any(run)
-    if is_sweep(folder):
+    folder = index.find(run)
+    if index.is_sweep(folder):
         from harness.cli.show_sweep import show_sweep
 
         show_sweep(folder, json_output)
@@ -76,7 +74,6 @@ def show(run: RunOrSweep = None, json_output: AsJson = False) -> None:
 def _show_run(folder: Path, json_output: bool) -> None:
     from harness import journal
     from harness.cli import tree
-    from harness.cli.progress import model_use
     from harness.cli.standing import standing
     from harness.environment import known_secrets
     from harness.results.text import clean_tree, one_line
@@ -98,7 +95,6 @@ def _show_run(folder: Path, json_output: bool) -> None:
         row=row,
         state=state,
         attempts=attempts,
-        model_use=model_use(state.llm) if state is not None else "",
         limit_s=state.deadline_at - now if state is not None else None,
         report=report if report.exists() else None,
         duration=duration,
@@ -127,7 +123,7 @@ def logs(
     """Print the log of the training."""
     from monitors.logs import LogReader
 
-    folder = find_run(run)
+    folder = index.find_run(run)
     folders = sorted((folder / "attempts").glob("[0-9]*"))
     wanted = [item for item in folders if attempt is None or int(item.name) == attempt]
     if not wanted:
@@ -151,7 +147,7 @@ def attach(run: Run = None) -> None:
 
     Ctrl-b d detaches. Inside tmux, the client switches to that session, and Ctrl-b L switches back.
     """
-    folder = find_run(run)
+    folder = index.find_run(run)
     attempt = index.load_state(folder).attempt
     session = Session.find_anywhere(attempt.session) if attempt is not None else None
     if session is None:
@@ -173,13 +169,11 @@ def replay(
     Decisions come from the journal and the model's recorded replies; nothing is launched, asked or written.
     Exit status: 0 every decision and prompt is the same, 1 something differs.
     """
-    from dataclasses import asdict
-
     from harness.agent.replay import replay as decisions
     from harness.environment import known_secrets
     from harness.results.text import clean_tree
 
-    out, folder = console(), find_run(run)
+    out, folder = console(), index.find_run(run)
     known = known_secrets(folder)
     count = different = 0
     for decision in decisions(folder):

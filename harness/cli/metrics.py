@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness import index
 from harness.cli.console import AsJson, fail, piped_log, print_facts, print_json
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ def metrics(
 
 def _read(source: Path, expressions: list[str]) -> "tuple[ReadRows, Blueprint | None]":
     """The rows, and the plan of a run."""
-    from harness import index
     from harness.metric_files.reading import read_source
     from monitors.metrics import MetricPatterns, families
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from harness import index
 from harness.cli import options
-from harness.cli.console import OnlyOne, fail, find_any
+from harness.cli.console import OnlyOne, fail
 
 if TYPE_CHECKING:
     from harness.cli.asking import Choice
@@ -29,23 +30,22 @@ def narrate(
     The model is the one given here, else the one that the run was given, else that of harness.toml. Words
     that were added before are replaced.
     """
-    from harness import index
-    from harness.index import is_sweep
+    from harness.cli.report import report
     from harness.results.narrative.added import FILE, TRANSCRIPT
     from harness.wording import time_text
-    from monitors.clock import steady_time
+    from monitors.processes import steady_time
 
-    folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to write about")
+    folder = index.find(run) if run is not None else index.only([*index.top_level()], "run to write about")
     if not (folder / "finish.flag").exists():
         fail(f"{folder} has not ended; `harness resume {folder}` goes on, and asks for words at its end")
-    of = _of_sweep if is_sweep(folder) else _of_run
+    of = _of_sweep if index.is_sweep(folder) else _of_run
     with _as_it_was_without_words(folder / TRANSCRIPT):
         made = of(folder, model, max_cost, max_llm_calls)
     replace(made, at=time_text(steady_time())).write(folder)
     typer.echo(
         f"written: {folder / FILE} ({made.model}: {made.calls} calls, {made.input_tokens:,} input tokens)"
     )
-    _build_again(folder)
+    report(str(folder))
 
 
 @contextmanager
@@ -75,11 +75,10 @@ def _chosen(
 
 def _of_run(folder: Path, model: str | None, max_cost: float | None, max_calls: int | None) -> "Added":
     from harness.agent.narrating import narrate
-    from harness.index import load_state
     from harness.providers.choice import open_model
     from harness.results.narrative.added import TRANSCRIPT
 
-    choice = _chosen(load_state(folder).options, model, max_cost, max_calls)
+    choice = _chosen(index.load_state(folder).options, model, max_cost, max_calls)
     return asyncio.run(
         narrate(
             folder,
@@ -109,9 +108,3 @@ def _of_sweep(folder: Path, model: str | None, max_cost: float | None, max_calls
     word = f"{choice.config.word.provider}:{choice.config.word.model}"
     used = took.tokens
     return Added(sections, word, took.spending.calls, used.all_input_tokens, used.output_tokens, cost)
-
-
-def _build_again(folder: Path) -> None:
-    from harness.cli.report import report
-
-    report(str(folder))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from harness.agent.executor import Executor
-    from harness.llm_use import LlmUse
     from harness.results.leading import Leading
     from monitors.rows import Rows
 
@@ -52,7 +51,7 @@ def figures(executor: "Executor") -> dict[str, str]:
         "leading": "",
         "elapsed": duration(state.took_s(now)),
         "limit": duration(limit_s),
-        "model": model_use(state.llm),
+        "model": state.llm.in_words,
     }
     if attempt is not None:
         shown |= {"attempt": str(attempt.number), "session": attempt.session}
@@ -96,14 +95,6 @@ def _leading(rows: "Rows", leading: "Leading | None") -> str:
     best = extremes[leading.goal == "max"] if extremes and leading.goal else None
     behind = f" (best so far {number_text(best)})" if best is not None and best != value else ""
     return f"{leading.name} {number_text(value)}{behind}"
-
-
-def model_use(use: "LlmUse") -> str:
-    """What the language model is asked now and has cost; "" where none was asked."""
-    if not use.calls:
-        return ""
-    asked = f"asked about {use.consultation.topic}; " if use.consultation is not None else ""
-    return f"{asked}{use.calls} calls, {use.cost_usd:.4f} USD"
 
 
 def is_terminal() -> bool:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import typer
 
-from harness.cli.console import OnlyOne, find_any
+from harness import index
+from harness.cli.console import OnlyOne
 
 
 def report(
@@ -14,12 +15,11 @@ def report(
 
     Raw files are only read. Without a name, the only run or sweep that there is.
     """
-    from harness import index, journal
-    from harness.index import is_sweep
+    from harness import journal
     from harness.results.report import build_report
 
-    folder = find_any(run) if run is not None else index.only([*index.top_level()], "run to report")
-    if is_sweep(folder):
+    folder = index.find(run) if run is not None else index.only([*index.top_level()], "run to report")
+    if index.is_sweep(folder):
         _report_sweep(folder)
         return
     built = build_report(folder, journal.read(folder / "journal.jsonl"))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from harness import index
 from harness.cli import options
-from harness.cli.console import RunOrSweep, console, fail, find_any
+from harness.cli.console import RunOrSweep, console, fail
 from harness.cli.new_run import command_of
 from harness.errors import UserError
 
@@ -69,17 +70,11 @@ def run(
     """
     from harness import experiment as experiments
     from harness import notifications
-    from harness.cli.check import print_problems
     from harness.options import RunOptions
 
     chosen = given.over(RunOptions())
     notifications.check(given.notify or ())
     plan, text = _plan(command_of(context), blueprint, purpose, max_time, result_dir)
-    print_problems(plan)
-    if not plan.can_run and text is not None:
-        fail("the command cannot run")
-    if not plan.can_run:
-        fail(f"{blueprint} cannot run; `harness check {blueprint}` shows how it was understood")
     if read_only:
         from harness.cli.plan_only import plan_only
 
@@ -102,17 +97,20 @@ def _plan(
     command: str, blueprint: Path | None, purpose: str | None, max_time: str | None, result_dir: Path | None
 ) -> tuple["Blueprint", str | None]:
     """The plan, and its text where it is in no file yet."""
-    from harness.blueprint import check_surroundings, read
+    from harness.blueprint import check_surroundings
+    from harness.cli.check import print_problems, runnable
     from harness.cli.new_run import blueprint_for
 
     if (blueprint is None) == (not command):
         fail("name a blueprint, or a command after `--`: harness run -- python train.py --lr 1e-3")
     if blueprint is None:
         plan, text = blueprint_for(command, purpose, options.seconds_of(max_time), result_dir)
-        return check_surroundings(plan), text
+        plan = check_surroundings(plan)
+        print_problems(plan)
+        return plan if plan.can_run else fail("the command cannot run"), text
     if purpose is not None:
         fail(f"--purpose goes with a command; that of a blueprint stands in its [exp_purpose] ({blueprint})")
-    plan = options.within(max_time, check_surroundings(read(blueprint)))
+    plan = options.within(max_time, runnable(blueprint))
     return (replace(plan, result_dir=result_dir.absolute()) if result_dir else plan), None
 
 
@@ -130,7 +128,7 @@ def resume(
     A training that still runs is not interrupted, and none is launched twice.
     """
     if not resume_all:
-        go_on_here(find_any(run), given=given)
+        go_on_here(index.find(run), given=given)
     if given != options.Given():
         fail("--all goes on with every run as it was started; give options to one run")
     _resume_all()
@@ -143,12 +141,11 @@ def go_on_here(
     it to end."""
     from harness import elsewhere, environment, notifications
     from harness.experiment import Experiment
-    from harness.index import is_sweep
     from harness.journal.events import OptionsGiven, StopAsked
 
     is_changed = given != options.Given()
     elsewhere.check_taken_over(folder, console().print)
-    if is_sweep(folder):
+    if index.is_sweep(folder):
         if is_changed:
             fail("a sweep goes on as it was started; its runs can be given other options one by one")
         from harness.cli.sweep_foreground import carry_on_sweep
@@ -231,7 +228,6 @@ def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
     """Tells at the addresses of harness.toml and `--notify` what happens from now on; of a sweep's runs, the
     sweep tells."""
     from harness import notifications
-    from harness.index import sweep_of
     from harness.providers.settings import ConfigurationError, find
 
     addresses = notifications.kept(identity)
@@ -239,7 +235,7 @@ def _notifier(owned: "Experiment | Sweep", identity: str) -> "MessageSender":
         addresses += find(Path.cwd(), os.environ).notify
     except ConfigurationError as error:
         typer.echo(f"harness: {error}; its addresses are not notified", err=True)
-    if sweep_of(owned.dir) is not None:
+    if index.sweep_of(owned.dir) is not None:
         addresses = ()
     notifier = notifications.MessageSender(owned.dir, identity, addresses)
     owned.listeners.append(notifier)
@@ -309,16 +305,17 @@ def _await_successor(owned: "Experiment | Sweep", session: "Session", files: "At
 def _resume_all() -> None:
     """Put a harness in a session of its own for every unfinished run and sweep that has none, and say
     what became of it meanwhile. The runs of an unfinished sweep are the sweep's to go on with."""
-    from harness import index, journal
-    from harness.index import journal_of, sweep_of
+    from harness import journal
 
     unfinished = [entry for entry in index.everything() if not (entry.dir / "finish.flag").exists()]
     sweeps = [entry.dir for entry in unfinished if entry.kind == "sweep"]
-    runs = [entry.dir for entry in unfinished if entry.kind == "run" and sweep_of(entry.dir) not in sweeps]
+    runs = [
+        entry.dir for entry in unfinished if entry.kind == "run" and index.sweep_of(entry.dir) not in sweeps
+    ]
     found = False
     for folder in (*sweeps, *runs):
         try:
-            if journal.is_owned(journal_of(folder)):
+            if journal.is_owned(index.journal_of(folder)):
                 continue
             found = True
             _go_on_detached(folder)
@@ -336,14 +333,13 @@ def _go_on_detached(folder: Path) -> None:
     from harness import elsewhere
     from harness.agent.executor import Executor
     from harness.experiment import Experiment
-    from harness.index import is_sweep
     from harness.resume_status import aftermath
     from harness.sweep import snapshot
     from harness.sweep.reporting import seal
     from harness.sweep.state import Sweep
 
     elsewhere.check_taken_over(folder, typer.echo)
-    if is_sweep(folder):
+    if index.is_sweep(folder):
         sweep = Sweep.open(folder)
         if sweep.state.finished_at is not None:
             seal(sweep)

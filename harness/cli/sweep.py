@@ -2,7 +2,6 @@
 
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from harness.sweep.plan import SweepPlan
     from harness.sweep.spec import SweepSpec
 
+NOT_VARIED = ", so it cannot be varied"
 What = Annotated[
     str,
     typer.Argument(
@@ -134,6 +134,7 @@ class _Asked:
 def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The plan that the command line, a sweep.yaml or a model asks for. Raises SweepError."""
     from harness.author.request_text import is_request
+    from harness.cli.check import runnable
     from harness.sweep.design import make_plan
     from harness.sweep.plan import SweepError
     from harness.sweep.spec_text import checked, read_spec
@@ -146,31 +147,17 @@ def _asked(what: str, source: Path | None, given: dict[str, Any], chosen: "RunOp
     elif not path.exists() and is_request(what):
         if source is None:
             raise SweepError("a question is about an experiment: name it with --from BLUEPRINT")
-        return _proposed(what, _blueprint(source), given, chosen)
+        return _proposed(what, runnable(source, NOT_VARIED), given, chosen)
     else:
         spec = checked({"vary": {}, **given, "blueprint": path.absolute()})
-    blueprint = _blueprint(spec.blueprint)
+    blueprint = runnable(spec.blueprint, NOT_VARIED)
     return _Asked(spec, blueprint, make_plan(spec, blueprint, chosen))
-
-
-def _blueprint(path: Path) -> "Blueprint":
-    from harness.blueprint import check_surroundings, read
-    from harness.cli.check import print_problems
-
-    plan = check_surroundings(read(path))
-    print_problems(plan)
-    if not plan.can_run:
-        fail(f"{path} cannot run, so it cannot be varied; `harness check {path}` shows how it was understood")
-    return plan
 
 
 def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chosen: "RunOptions") -> _Asked:
     """The sweep that a model proposes for a question; a clear end where none is proposed."""
-    import asyncio
-
     from harness.cli import asking
     from harness.earlier_runs import estimate
-    from harness.providers.conversation import Account
     from harness.sweep.create import rehearse
     from harness.sweep.design import make_plan
     from harness.sweep.points import config_text
@@ -187,16 +174,11 @@ def _proposed(question: str, blueprint: "Blueprint", given: dict[str, Any], chos
             "a question needs a language model (--model anthropic:NAME, or `model` in the [llm] section of "
             "harness.toml); or say what to vary: `harness sweep BLUEPRINT --vary KEY=V1,V2`"
         )
-    takes, account = estimate(blueprint, config_text(blueprint)), Account()
+    takes = estimate(blueprint, config_text(blueprint))
     errand = Proposing(question, blueprint, checked, choice.config.word.text, given, takes)
-    with tempfile.TemporaryDirectory() as folder, asking.held_signals() as stop:
-        transcript = Path(folder) / "transcript.jsonl"
-        transcript.touch(mode=0o600)
-        try:
-            ended = asyncio.run(asking.with_model(choice, account, transcript, stop, errand.propose))
-        finally:
-            asking.print_cost(account, choice.config)
-        calls = [json.loads(line) for line in transcript.read_text(encoding="utf-8").splitlines()]
+    with asking.conversation(choice) as held:
+        ended = held.hold(errand.propose)
+        calls = [json.loads(line) for line in held.transcript.read_text(encoding="utf-8").splitlines()]
     found = errand.proposal
     if found is None:
         fail(f"no sweep was proposed: {ended.trouble}", 130 if ended.interrupted else 1)

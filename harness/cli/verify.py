@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import find_any, print_json
+from harness import index
+from harness.cli.console import print_json
 
 
 def verify(
@@ -26,14 +27,13 @@ def verify(
     3 only reports that another version of the harness built.
     """
     from harness.agent.excerpts import plain
-    from harness.index import is_sweep
     from harness.results.verify import verify_run
     from harness.sweep.verify import verify_sweep
 
     folder = Path(run or "").expanduser().resolve()
     if run is None or not (folder / "finish.flag").is_file():  # one that has it is taken, whatever it lacks
-        folder = find_any(run)
-    is_one = is_sweep(folder) or (folder / "sweep.json").is_file()
+        folder = index.find(run)
+    is_one = index.is_sweep(folder) or (folder / "sweep.json").is_file()
     checked = verify_sweep(folder) if is_one else verify_run(folder)
     if as_json:
         print_json({"folder": str(folder), **checked.as_json()})

@@ -16,9 +16,8 @@ from harness.journal.order import Event, Order, Step
 from harness.options import RunOptions
 from harness.outcome import Outcome
 from harness.pending_changes import Change
-from monitors.clock import steady_time
 from monitors.files import SupervisorInfo
-from monitors.processes import boot_id, uptime
+from monitors.processes import boot_id, steady_time, uptime
 
 VERSION = 2
 """Of the journal's format; a journal of another version is refused."""

@@ -27,8 +27,7 @@ from harness.codec import MisfitError, decode, encode
 from harness.errors import UserError
 from harness.journal.events import RUN, VERSION, JournalRepaired, Owner
 from harness.journal.order import Event, ImpossibleEventError, Marks, Order
-from monitors.clock import steady_time
-from monitors.processes import boot_id, uptime
+from monitors.processes import boot_id, steady_time, uptime
 
 Clock = Callable[[], float]
 E = TypeVar("E", bound=Event)

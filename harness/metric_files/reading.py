@@ -11,8 +11,9 @@ from harness.metric_files.discovery import files_below
 from harness.metric_files.source import COPIES, FileSource, best, format_of, source_in, sources
 from monitors.files import AttemptFiles
 from monitors.logs import LogReader
-from monitors.metrics import Found, MetricPatterns, MetricReader, Row
+from monitors.metrics import MetricPatterns, Row
 from monitors.metrics.names import Direction, direction, leading
+from monitors.metrics.parser import Found, MetricReader
 from monitors.metrics.propose import Proposal, propose
 from monitors.metrics_file import MetricsFile
 from monitors.records import EVALUATION_LOG

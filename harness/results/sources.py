@@ -20,7 +20,8 @@ from harness.metric_files import format_of
 from harness.results import raw, task_statistics
 from harness.results.types import Fact, Interval, Source, TaskResult
 from monitors.logs import line_of
-from monitors.metrics import Found, MetricPatterns, MetricReader, Row
+from monitors.metrics import MetricPatterns, Row
+from monitors.metrics.parser import Found, MetricReader
 from monitors.metrics.row import metric_name, number_of
 from monitors.metrics_file import MetricTable, json_object
 

@@ -25,7 +25,7 @@ from harness.sweep.points import check_keys, warnings
 from harness.sweep.spec import SweepSpec
 from harness.sweep.spec_text import to_yaml
 from harness.sweep.state import Sweep, SweepCreated, load_state
-from monitors.clock import steady_time
+from monitors.processes import steady_time
 
 
 def rehearse(plan: SweepPlan, blueprint: Blueprint) -> tuple[str, ...]:

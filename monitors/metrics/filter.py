@@ -10,7 +10,7 @@ from typing import Any
 from monitors.logs import expression
 from monitors.metrics import families
 from monitors.metrics.names import names_by_themselves, words
-from monitors.metrics.parser import literal_in
+from monitors.metrics.patterns import literal_in
 
 _COUNTERS = (b"step", b"epoch", b"iter", b"episode", b"round", b"batch", b"update")
 _COUNTED = rb"\b(?:it|ep|eps)[ \t]*[:=#\[(]?[ \t]*\d|(?m:^[ \t]*\[[ \t]*\d+(?:/\d+)?[ \t]*\])"

@@ -18,7 +18,7 @@ from harness.diagnosis.reading.tracebacks import Tracebacks
 from harness.diagnosis.reading.words import Words
 from monitors.log_prefixes import Said, said
 from monitors.logs import is_progress_bar
-from monitors.metrics import parse_line
+from monitors.metrics.parser import parse_line
 
 MOST_BELOW = 5  # lines that are not indented and belong to the message above
 MOST_LINES = 12

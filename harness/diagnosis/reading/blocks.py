@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from monitors.logs import LONGEST_LINE, Line, clean, is_progress_bar
-from monitors.metrics import parse_line
+from monitors.metrics.parser import parse_line
 
 BLOCK_BYTES = 8 << 20
 LAST_LINES = 30

@@ -13,7 +13,7 @@ from harness.diagnosis.reading.severity import is_handled, severity
 from harness.diagnosis.types import Frame
 from monitors.log_prefixes import Said, said
 from monitors.logs import is_progress_bar
-from monitors.metrics import parse_line
+from monitors.metrics.parser import parse_line
 
 LINES_OF_A_FRAME = 4
 MOST_LINES = 12

@@ -13,7 +13,8 @@ from harness.diagnosis.reading.context_windows import RawLine
 from harness.diagnosis.reading.words import expression
 from harness.diagnosis.types import SeenRow
 from monitors.logs import Line
-from monitors.metrics import Row, parse_line
+from monitors.metrics import Row
+from monitors.metrics.parser import parse_line
 
 MOST_ROWS = 3000
 MOST_BLOCKS = 12  # of a log, in which rows are looked for

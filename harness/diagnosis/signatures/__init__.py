@@ -15,7 +15,7 @@ from harness.diagnosis.signatures.schema import Signature, parse, prove
 from harness.diagnosis.signatures.schema import SignatureError as SignatureError
 from harness.diagnosis.signatures.schema import families as families
 from harness.installation import own_files, own_text
-from monitors.metrics import parser
+from monitors.metrics import patterns
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _catalogue(files: tuple[tuple[Path, int], ...]) -> tuple[SignatureCatalogue,
 @cache
 def _shipped() -> dict[str, Signature]:
     files = own_files(Path(__file__).parent, ".yaml")
-    readers = (Path(schema.__file__), Path(parser.__file__))
+    readers = (Path(schema.__file__), Path(patterns.__file__))
     made_of = compiled.digest_of(own_text(file) for file in (*files, *readers))
     if (known := compiled.recall(made_of)) is not None:
         return {signature.id: signature for signature in known}

@@ -21,7 +21,7 @@ from pydantic import (
 from harness.diagnosis.types import Role
 from harness.errors import UserError
 from harness.installation import own_text
-from monitors.metrics import PATTERN_TOKEN, literal_of
+from monitors.metrics.patterns import PATTERN_TOKEN, literal_of
 
 Breadth = Literal["specific", "message", "general", "kind_of_message", "last_resort"]
 SHORTEST_WORD = 4

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from harness import __version__
+from harness.cli.app import COMMANDS, loaded
 from tests.harness.cli.typed import typed
 
 
@@ -40,3 +41,13 @@ def test_every_command_says_in_one_line_what_it_does() -> None:
     shown = typed("-h")[1].partition("Commands:")[2].splitlines()
     assert len(shown) > 15
     assert [line for line in shown if line.rstrip().endswith("...")] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_all_commands_says_of_each_what_its_own_help_does(name: str) -> None:
+    assert loaded(name).get_short_help_str(limit=200) == COMMANDS[name][1]
+    assert COMMANDS[name][1] in " ".join(typed(name, "-h")[1].split())
+
+
+def test_an_unknown_command_is_answered_with_the_closest() -> None:
+    assert "Did you mean 'diagnose'?" in typed("diagnoze")[2]

@@ -13,7 +13,8 @@ from harness.results.leading import NO_GOAL, leading_metric
 from harness.results.report import build_report
 from harness.results.types import Record
 from monitors.logs import Line
-from monitors.metrics import MetricPatterns, MetricReader
+from monitors.metrics import MetricPatterns
+from monitors.metrics.parser import MetricReader
 from monitors.metrics_file import MetricsFile
 from tests.harness.results.journals import Story, ended
 from tests.harness.results.synthetic import attempt

@@ -8,7 +8,8 @@ from itertools import chain
 import pytest
 
 from monitors.health import assess
-from monitors.metrics import Row, parse_line
+from monitors.metrics import Row
+from monitors.metrics.parser import parse_line
 from tests.monitors.health.shapes import HEALTHY, SICK, run, trl
 
 DIVERGED = """\

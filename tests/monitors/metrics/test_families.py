@@ -10,10 +10,11 @@ import pytest
 
 from monitors.files import AttemptFiles
 from monitors.logs import Line, clean
-from monitors.metrics import Found, MetricReader, families, parse_line, read_lines
+from monitors.metrics import families
 from monitors.metrics.families import FamilyError, read_family
 from monitors.metrics.filter import lines_to_read
 from monitors.metrics.names import names_by_themselves, words
+from monitors.metrics.parser import Found, MetricReader, parse_line, read_lines
 from monitors.metrics_file import values_in
 from monitors.watch import Watch
 from tests.monitors.metric_records import read_metrics

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitors.logs import Line
-from monitors.metrics import MetricPatterns, MetricReader, literal_in, parse_line
+from monitors.metrics import MetricPatterns
 from monitors.metrics.counters import COUNTER
+from monitors.metrics.parser import MetricReader, parse_line
+from monitors.metrics.patterns import literal_in
 
 ROWS = [
     ("step:12 - actor/kl_loss:0.01 - a/reward/mean:0.6", 12, {"actor/kl_loss": 0.01, "a/reward/mean": 0.6}),
