@@ -115,11 +115,18 @@ class ContextWindows:
         return number < self._next
 
     def last_unread(self) -> Iterator[RawLine | Gap]:
-        """Yield the last lines of their shapes that were only counted, each with the lines around it."""
+        """Yield the last lines of their shapes that were only counted, with the lines around them; each line
+        once."""
+        hits = {window.hit for window in self._windows.values()}
+        following = 0
         for window in sorted(self._windows.values(), key=lambda window: window.hit):
-            yield Gap()
-            for number, raw in enumerate(window.data.split(b"\n"), window.number):
-                yield RawLine(number, raw, number == window.hit)
+            lines = window.data.split(b"\n")
+            if following < window.number:
+                yield Gap()
+                following = window.number
+            for number, raw in enumerate(lines[following - window.number :], following):
+                yield RawLine(number, raw, number in hits)
+            following = max(following, window.number + len(lines))
 
     def _stretches(self, block: Block) -> Iterator[tuple[int, int, set[int]]]:
         """The stretches of a block that are read closely: from byte to byte, and where lines with a word
