@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
-from harness.diagnosis.reading.blocks import Block, text_of
+from harness.diagnosis.reading.blocks import Block, shape_of, text_of
 from harness.diagnosis.reading.words import Words
 from monitors.logs import Line
 
@@ -23,11 +24,12 @@ FIRST_HITS = 1_000  # lines with a word that are read closely, whatever their sh
 HITS_PER_BLOCK = 100  # … and how many more for each block
 FIRST_FRAMES = 5_000  # the same for lines of tracebacks
 FRAMES_PER_BLOCK = 400
-SHAPE_BYTES = 160
 MOST_WINDOWS = 300
 WINDOW_BYTES = 12_000  # kept before and after a line
-_NOT_IN_SHAPE = b"0123456789abcdefABCDEF"  # digits, also hexadecimal ones
-_FRAME = (b'File "', "File “".encode(), b"Traceback (most")
+_HEADER = b"Traceback (most"
+_QUOTED = b"\\"  # stands in a line that quotes a whole traceback
+_FRAMES = (b'File "', "File “".encode())
+_TRACEBACK = (_HEADER, *_FRAMES)
 
 
 class RawLine:
@@ -36,7 +38,8 @@ class RawLine:
     def __init__(self, number: int, raw: bytes, hit: bool) -> None:
         self.number = number
         self.raw = raw
-        self.hit = hit or _FRAME[0] in raw or _FRAME[1] in raw or _FRAME[2] in raw
+        is_header = _HEADER in raw and _QUOTED not in raw
+        self.hit = hit or is_header or _FRAMES[0] in raw or _FRAMES[1] in raw
 
     @cached_property
     def line(self) -> Line:
@@ -48,7 +51,7 @@ class RawLine:
 
     @cached_property
     def shape(self) -> bytes:
-        return _shape_of(self.raw)
+        return shape_of(self.raw)
 
 
 class Gap:
@@ -155,13 +158,14 @@ class ContextWindows:
         self._frames_left += FRAMES_PER_BLOCK
         data = block.data
         last_unread: dict[bytes, int] = {}
-        for word, end in self._words.hits(data):
+        for word, end in self._hits(data):
             begin = data.rfind(b"\n", 0, word) + 1
-            if data.startswith(_FRAME, word):
+            is_quoted = data.startswith(_HEADER, word) and data.find(_QUOTED, word, end) >= 0
+            if data.startswith(_TRACEBACK, word) and not is_quoted:
                 self._frames_left -= 1
                 wanted = self._frames_left >= 0
             else:
-                shape = _shape_of(data[begin:end])
+                shape = shape_of(data[begin:end])
                 tally = self.tallies.get(shape) or Tally()
                 if len(self.tallies) < MOST_SHAPES:
                     self.tallies[shape] = tally
@@ -174,10 +178,18 @@ class ContextWindows:
                 yield begin
         self._keep_windows(block, last_unread)
 
+    def _hits(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """The lines with a word; those of tracebacks as long as they may be read closely."""
+        for word, end in self._words.hits(data):
+            yield word, end
+            if self._frames_left <= 0:
+                yield from self._words.hits(data, end, traceback=False)
+                return
+
     def _keep_windows(self, block: Block, last_unread: dict[bytes, int]) -> None:
         """Note the last line of each shape, and keep the lines around those that come last."""
         number, position = block.number, 0
-        places = sorted(last_unread.items(), key=lambda item: item[1])
+        places = sorted(last_unread.items(), key=itemgetter(1))
         for index, (shape, begin) in enumerate(places):
             number += block.data.count(b"\n", position, begin)
             position = begin
@@ -188,11 +200,6 @@ class ContextWindows:
                 self._windows[shape] = _window(block.data, begin, number)
         for shape in list(self._windows)[:-MOST_WINDOWS]:
             del self._windows[shape]
-
-
-def _shape_of(raw: bytes) -> bytes:
-    """What lines of a kind share: the beginning, without digits."""
-    return raw.translate(None, _NOT_IN_SHAPE)[:SHAPE_BYTES]
 
 
 def _window(data: bytes, hit: int, number: int) -> _Window:
