@@ -6,11 +6,13 @@ Prefixes may be nested: a container's, Ray's, a rank's, a logger's.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Level = Literal["", "info", "warning", "error", "fatal"]
 
 MOST_PREFIXES = 8
+LATEST_LINES = 256  # a line's prefix is asked for by several readers
 
 _WORDS: dict[Level, str] = {
     "info": "trace debug info information notice success",
@@ -85,6 +87,7 @@ class Said:
     head: str = ""
 
 
+@lru_cache(LATEST_LINES)
 def said(text: str) -> Said:
     """Part a line's message from what stands before it."""
     line = _Reading(text)
