@@ -20,14 +20,14 @@ from monitors.logs import Line
 AROUND = 24  # lines given before a word, and after it
 EACH_SHAPE = 4  # lines of one shape that are read closely
 MOST_SHAPES = 20_000
-FIRST_HITS = 1_000  # lines with a word that are read closely, whatever their shapes …
+FIRST_HITS = 600  # lines with a word that are read closely, whatever their shapes …
 HITS_PER_BLOCK = 100  # … and how many more for each block
 FIRST_FRAMES = 5_000  # the same for lines of tracebacks
 FRAMES_PER_BLOCK = 400
 MOST_WINDOWS = 300
 WINDOW_BYTES = 12_000  # kept before and after a line
 _HEADER = b"Traceback (most"
-_QUOTED = b"\\"  # stands in a line that quotes a whole traceback
+_LINE_BREAK = b"\\n"
 _FRAMES = (b'File "', "File “".encode())
 _TRACEBACK = (_HEADER, *_FRAMES)
 
@@ -38,7 +38,7 @@ class RawLine:
     def __init__(self, number: int, raw: bytes, hit: bool) -> None:
         self.number = number
         self.raw = raw
-        is_header = _HEADER in raw and _QUOTED not in raw
+        is_header = _HEADER in raw and not _is_quoted(raw, raw.find(_HEADER), len(raw))
         self.hit = hit or is_header or _FRAMES[0] in raw or _FRAMES[1] in raw
 
     @cached_property
@@ -160,15 +160,16 @@ class ContextWindows:
         last_unread: dict[bytes, int] = {}
         for word, end in self._hits(data):
             begin = data.rfind(b"\n", 0, word) + 1
-            is_quoted = data.startswith(_HEADER, word) and data.find(_QUOTED, word, end) >= 0
-            if data.startswith(_TRACEBACK, word) and not is_quoted:
+            if data.startswith(_TRACEBACK, word) and not _is_quoted(data, word, end):
                 self._frames_left -= 1
                 wanted = self._frames_left >= 0
             else:
                 shape = shape_of(data[begin:end])
-                tally = self.tallies.get(shape) or Tally()
-                if len(self.tallies) < MOST_SHAPES:
-                    self.tallies[shape] = tally
+                tally = self.tallies.get(shape)
+                if tally is None:
+                    tally = Tally()
+                    if len(self.tallies) < MOST_SHAPES:
+                        self.tallies[shape] = tally
                 tally.hits += 1
                 wanted = tally.hits <= EACH_SHAPE and self._hits_left > 0
                 self._hits_left -= wanted
@@ -200,6 +201,11 @@ class ContextWindows:
                 self._windows[shape] = _window(block.data, begin, number)
         for shape in list(self._windows)[:-MOST_WINDOWS]:
             del self._windows[shape]
+
+
+def _is_quoted(data: bytes, begin: int, end: int) -> bool:
+    """True if a traceback does not begin here but stands in this line as a whole, such as in JSON."""
+    return data.startswith(_HEADER, begin) and data.find(_LINE_BREAK, begin, end) >= 0
 
 
 def _window(data: bytes, hit: int, number: int) -> _Window:
