@@ -6,11 +6,13 @@ Prefixes may be nested: a container's, Ray's, a rank's, a logger's.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 Level = Literal["", "info", "warning", "error", "fatal"]
 
 MOST_PREFIXES = 8
+LATEST_LINES = 256  # a line's prefix is asked for by several readers
 
 _WORDS: dict[Level, str] = {
     "info": "trace debug info information notice success",
@@ -85,13 +87,12 @@ class Said:
     head: str = ""
 
 
+@lru_cache(LATEST_LINES)
 def said(text: str) -> Said:
     """Part a line's message from what stands before it."""
-    if text[:1].isspace() and text.lstrip()[:1] not in _INDENTED and "[repeated " not in text:
-        return Said(text)
     line = _Reading(text)
     for _ in range(MOST_PREFIXES):
-        if not line.take_source() and not line.take_head():
+        if not line.may_have_a_prefix or not (line.take_source() or line.take_head()):
             break
     return Said(line.rest, ", ".join(line.sources), line.level, line.is_record, " ".join(line.head))
 
@@ -105,6 +106,10 @@ class _Reading:
         self.level: Level = ""
         self.head: list[str] = []
         self.is_record = False
+
+    @property
+    def may_have_a_prefix(self) -> bool:
+        return not self.rest[:1].isspace() or self.rest.lstrip()[:1] in _INDENTED
 
     def take_source(self) -> bool:
         first = self.rest.lstrip()[:1]

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from harness.diagnosis.signatures import SignatureCatalogue
-from harness.diagnosis.signatures.schema import Clause, Signature
+from harness.diagnosis.signatures.schema import SHORTEST_PLAIN, Clause, Signature
 from harness.diagnosis.types import Fault, Log
 from harness.wording import filled
 
@@ -21,7 +21,8 @@ LONGEST_LINE = 2000
 LONGEST_CODE = 300
 GIVEN = frozenset({"place", "code"})
 """What a cause may name without a capture of its patterns."""
-_INDEXED = ("message", "exception", "frames")
+_Place = tuple[int, int]
+"""A signature's number and that of one of its clauses."""
 _Found = dict[str, re.Match[str]]
 """What each condition of a clause found."""
 
@@ -62,38 +63,70 @@ def of_own_code(fault: Fault) -> dict[str, str]:
 
 
 class _ClauseIndex:
-    """Finds the clauses that may hold for a fault: one of the plain texts of a condition stands in it, or
-    none are known. Patterns are searched for only then."""
+    """Finds the clauses that may hold for a fault, whose patterns are searched for only then: those whose
+    exception is of its type and of whose plain texts one stands in it, or none are known."""
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
         self._signatures = signatures
-        self._by_text: dict[str, dict[str, list[tuple[int, int]]]] = {name: {} for name in _INDEXED}
-        self._others: set[tuple[int, int]] = set()
-        for place, clause in (
-            ((number, index), clause)
+        self._clauses = {
+            (number, index): clause
             for number, signature in enumerate(signatures)
             for index, clause in enumerate(signature.when)
-        ):
-            patterns = ((name, getattr(clause, name)) for name in _INDEXED)
-            name, known = next(
-                ((name, each.plain) for name, each in patterns if each and each.plain), ("", ())
-            )
-            for text in known:
-                self._by_text[name].setdefault(text, []).append(place)
-            if not known:
+        }
+        self._in_message, self._in_frames = _PlainTexts(), _PlainTexts()
+        self._others: set[_Place] = set()
+        self._by_type: dict[str, set[_Place]] = {}
+        for place, clause in self._clauses.items():
+            if clause.message and clause.message.plain:
+                self._in_message.add(clause.message.plain, place)
+            elif clause.frames and clause.frames.plain:
+                self._in_frames.add(clause.frames.plain, place)
+            else:
                 self._others.add(place)
 
     def candidates(self, texts: "_Texts") -> Iterator[tuple[Signature, Iterable[Clause]]]:
         """Signatures in order, each with those of its clauses."""
-        places = set(self._others)
-        for name, by_text in self._by_text.items():
-            searched = getattr(texts, name).lower()
-            for text, found in by_text.items():
-                if text in searched:
-                    places.update(found)
-        for number, group in groupby(sorted(places), itemgetter(0)):
-            signature = self._signatures[number]
-            yield signature, (signature.when[index] for _, index in group)
+        found = self._others.union(self._in_message.found(texts.message), self._in_frames.found(texts.frames))
+        places = sorted(found & self._of_type(texts.exception))
+        for number, group in groupby(places, itemgetter(0)):
+            yield self._signatures[number], (self._clauses[place] for place in group)
+
+    def _of_type(self, exception: str) -> set[_Place]:
+        """The clauses for an exception of this type, "" for a line that is none."""
+        if exception not in self._by_type:
+            self._by_type[exception] = {
+                place
+                for place, clause in self._clauses.items()
+                if clause.exception is None or (exception and clause.exception.search(exception))
+            }
+        return self._by_type[exception]
+
+
+class _PlainTexts:
+    """Clauses by plain texts. A text is looked for only where its rarest three characters stand."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, list[_Place]] = {}
+        self._by_three: dict[str, set[str]] = {}
+
+    def add(self, plain: Iterable[str], place: _Place) -> None:
+        """One of these texts stands in whatever the clause holds for."""
+        for text in plain:
+            self._places.setdefault(text, []).append(place)
+            rarest = min(_threes(text), key=lambda three: len(self._by_three.get(three, ())))
+            self._by_three.setdefault(rarest, set()).add(text)
+
+    def found(self, text: str) -> Iterator[_Place]:
+        """The clauses of which a plain text stands in this one, its case aside."""
+        searched = text.lower()
+        for three in self._by_three.keys() & _threes(searched):
+            for plain in self._by_three[three]:
+                if plain in searched:
+                    yield from self._places[plain]
+
+
+def _threes(text: str) -> set[str]:
+    return {text[at : at + SHORTEST_PLAIN] for at in range(len(text) - SHORTEST_PLAIN + 1)}
 
 
 class _Texts:

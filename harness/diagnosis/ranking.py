@@ -5,9 +5,14 @@ and after it. The points are few and coarse on purpose; what they are worth was 
 (`benchmarks/diagnosis.py` prints the reliability table), from which the tables are rounded.
 """
 
+from __future__ import annotations
+
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 
 from harness.diagnosis.matching import Match
 from harness.diagnosis.signatures.schema import Breadth
@@ -104,14 +109,48 @@ class Candidate(Cause):
         return self.breadth in AT_MOST
 
 
+class _Course:
+    """What a log tells of the time before and after a line. `first_of`: where faults of a kind begin; `done`:
+    the line in which the training says that it came to its end, 0 for none."""
+
+    def __init__(self, log: Log) -> None:
+        self._rows = log.rows
+        self._lines = [seen.line.number for seen in log.rows]
+        places = [seen.row.at for seen in log.rows]
+        self._most_until = [*accumulate(places, max)]
+        self._most_from = [*accumulate(reversed(places), max)][::-1]
+        self.line_count = log.line_count
+        self.done = _done_at(log)
+        self.first_of: dict[tuple[str, int, int], int] = {}
+        for fault in sorted(log.faults, key=lambda each: each.line):
+            self.first_of.setdefault(_kind(fault), fault.line)
+
+    def rows_between(self, first: int, last: int) -> int:
+        return max(0, bisect_left(self._lines, last) - bisect_right(self._lines, first))
+
+    def rows_after(self, line: int) -> int:
+        return len(self._lines) - bisect_right(self._lines, line)
+
+    def goes_on_after(self, line: int) -> bool:
+        """True if rows below it are further than those above."""
+        before, after = bisect_left(self._lines, line), bisect_right(self._lines, line)
+        is_between = before > 0 and after < len(self._lines)
+        return is_between and self._most_from[after] > self._most_until[before - 1]
+
+    @cached_property
+    def last_row_of(self) -> Mapping[str, int]:
+        """The line of the last row that each source printed."""
+        return {said(seen.line.text).source: seen.line.number for seen in self._rows}
+
+
 def rank(
     log: Log, matches: Sequence[Match], alarms: Iterable[Alarm] = (), succeeded: bool = False
 ) -> list[Candidate]:
     """All candidates, the most likely cause first. `succeeded`: the command is known to have."""
-    matched = {id(match.fault) for match in matches}
-    found = [_of_match(match, log, succeeded) for match in matches]
+    matched, course = {id(match.fault) for match in matches}, _Course(log)
+    found = [_of_match(match, course, succeeded) for match in matches]
     unmatched = (fault for fault in log.faults if fault.type and id(fault) not in matched)
-    found += [_unexplained(fault, log, succeeded) for fault in unmatched]
+    found += [_unexplained(fault, course, succeeded) for fault in unmatched]
     found += [of_alarm(alarm, log.rows_file) for alarm in alarms if not alarm.passed]
     found = _one_per_place(found)
     first = _begin(found)
@@ -133,10 +172,10 @@ def confidence(candidates: Sequence[Candidate]) -> float:
     return round(min(sure, AT_MOST.get(best.breadth, 1.0)), 2)
 
 
-def _of_match(match: Match, log: Log, succeeded: bool) -> Candidate:
+def _of_match(match: Match, course: _Course, succeeded: bool) -> Candidate:
     signature, family = match.signature, match.signature.family
     strength = BREADTHS[signature.breadth] + _circumstances(match.fault)
-    strength += _what_followed(match.fault, log, family, succeeded) + EXPLAINS.get(family, 0.0)
+    strength += _what_followed(match.fault, course, family, succeeded) + EXPLAINS.get(family, 0.0)
     strength += DEGRADED if signature.severity == "degraded" else 0.0
     follows = CONSEQUENCES.get(family, 0.0) if signature.role == "root" else ROLES[signature.role]
     return Candidate(
@@ -157,9 +196,9 @@ def _of_match(match: Match, log: Log, succeeded: bool) -> Candidate:
     )
 
 
-def _unexplained(fault: Fault, log: Log, succeeded: bool) -> Candidate:
+def _unexplained(fault: Fault, course: _Course, succeeded: bool) -> Candidate:
     numbers = tuple(line.number for line in fault.lines[:8])
-    points = _circumstances(fault) + _what_followed(fault, log, UNKNOWN, succeeded)
+    points = _circumstances(fault) + _what_followed(fault, course, UNKNOWN, succeeded)
     cause = Candidate(UNKNOWN, None, f"The training raised {fault.said[0][:300]}", line=fault.line)
     return replace(cause, points=points, strength=points, evidence=numbers, fault=fault)
 
@@ -189,25 +228,27 @@ def _circumstances(fault: Fault) -> float:
     return points + (LATER_IN_CHAIN if fault.depth else 0.0)
 
 
-def _what_followed(fault: Fault, log: Log, family: str, succeeded: bool) -> float:
+def _what_followed(fault: Fault, course: _Course, family: str, succeeded: bool) -> float:
     """Points for what came after it: its like again and again while steps were made, or only steps. A command
     that succeeded got over all but the exception or crash after which it did nothing more."""
-    before = [seen.row.at for seen in log.rows if seen.line.number < fault.line]
-    after = [seen for seen in log.rows if seen.line.number > fault.line]
     if fault.count >= OFTEN and family not in LASTING:
-        kind = (fault.type, fault.count, fault.last)
-        first = min(each.line for each in log.faults if (each.type, each.count, each.last) == kind)
+        first = course.first_of[_kind(fault)]
         spread = fault.last - first
-        between = sum(first < seen.line.number < fault.last for seen in log.rows)
-        if between >= STEPS_BETWEEN or (spread > INCIDENT_LINES and spread > log.line_count / 10):
+        if course.rows_between(first, fault.last) >= STEPS_BETWEEN:
             return RECURS
-    done = _done_at(log)
-    if succeeded and (after or done > fault.last or not (fault.uncaught or fault.level == "fatal")):
+        if spread > INCIDENT_LINES and spread > course.line_count / 10:
+            return RECURS
+    is_last_word = course.done <= fault.last and not course.rows_after(fault.line)
+    if succeeded and not (is_last_word and (fault.uncaught or fault.level == "fatal")):
         return CAME_TO_ITS_END
-    if not before or not after or max(seen.row.at for seen in after) <= max(before):
+    if not course.goes_on_after(fault.line):
         return 0.0
-    itself = bool(fault.source) and any(said(seen.line.text).source == fault.source for seen in after)
-    return CAME_TO_ITS_END if done else GOT_OVER if itself else WENT_ON
+    itself = bool(fault.source) and course.last_row_of.get(fault.source, 0) > fault.line
+    return CAME_TO_ITS_END if course.done else GOT_OVER if itself else WENT_ON
+
+
+def _kind(fault: Fault) -> tuple[str, int, int]:
+    return fault.type, fault.count, fault.last
 
 
 def says_done(log: Log) -> bool:

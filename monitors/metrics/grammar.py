@@ -6,11 +6,13 @@ steps and is made of named numbers, and if it is made of little else: prose make
 
 import math
 import re
+from functools import lru_cache
 
 from monitors.metrics.counters import TIMES, Reading, take_bars, take_counters
 from monitors.metrics.names import is_validation, kind_of, splits, vocabulary, words
 from monitors.metrics.row import NUMBER, Row, metric_name, number_of, step_of
 
+SAME_TEXTS = 1024  # between numbers, which are the same in all rows of a training
 MOST_WORDS_OF_A_LINE = 3  # where the number is all that follows; `Start training from score 0.1` is prose
 _VALUE = re.compile(
     rf"(?<![\w.@/#'-])(?:(?:np|numpy|torch|jnp)\.\w+\(|tensor\(|Array\(|\[{{1,3}})?"
@@ -147,6 +149,7 @@ def _take_values(found: Reading, text: str) -> None:
     _take_prose(found, text[end:], section)
 
 
+@lru_cache(SAME_TEXTS)
 def _name_in(before: str) -> tuple[str, bool, str]:
     """The name at the end of what stands before a number, whether `:` or `=` follows it, and what is left."""
     stripped = before.rstrip().rstrip("[(").rstrip()
@@ -227,8 +230,7 @@ def _is_field(before: str, text: str, after: int) -> bool:
 
 def _take_prose(found: Reading, text: str, section: str) -> str:
     """Note the words that name nothing; return the split ("val") that what follows is about."""
-    for piece in re.split(r"[|;,\x00]|\s-\s", text):
-        said = [word.lower() for word in _PROSE.findall(_UNIT.sub(" ", piece))]
+    for said in _words_of(text):
         named = [splits()[word] for word in said if word in splits()]
         if named:
             section = named[0]
@@ -236,6 +238,13 @@ def _take_prose(found: Reading, text: str, section: str) -> str:
             section = ""
         found.prose += [word for word in said if word not in words("tolerated") and word not in splits()]
     return section
+
+
+@lru_cache(SAME_TEXTS)
+def _words_of(text: str) -> list[list[str]]:
+    """The words of each part of a text."""
+    parts = re.split(r"[|;,\x00]|\s-\s", text)
+    return [[word.lower() for word in _PROSE.findall(_UNIT.sub(" ", part))] for part in parts]
 
 
 def _add(found: Reading, section: str, name: str, value: float) -> None:

@@ -15,6 +15,8 @@ from monitors.metrics.parser import parse_line
 BLOCK_BYTES = 8 << 20
 LAST_LINES = 30
 LAST_BYTES = 256 << 10
+SHAPE_BYTES = 160
+_NOT_IN_SHAPE = b"0123456789abcdefABCDEF"  # digits, also hexadecimal ones
 CUT_MARK = " …[{} bytes cut]"
 LONGEST_RAW = LONGEST_LINE + 64  # a line that was cut here, with its mark
 
@@ -50,6 +52,11 @@ def text_of(raw: bytes) -> str:
         return clean(raw)
     shown = _last_redraw(raw)
     return clean(shown[:LONGEST_LINE], max(0, len(shown) - LONGEST_LINE))
+
+
+def shape_of(raw: bytes) -> bytes:
+    """What lines of a kind share: the beginning, without digits."""
+    return raw.translate(None, _NOT_IN_SHAPE)[:SHAPE_BYTES]
 
 
 def _shortened(line: bytes, dropped: int, most: int) -> tuple[bytes, int]:
@@ -90,15 +97,15 @@ class LastLines:
     def lines(self) -> tuple[Line, ...]:
         """Up to LAST_LINES: no blanks, no progress bars, no repeats in a row, of the metric rows the last."""
         kept: list[Line] = []
-        has_row = False
+        rows: set[bytes] = set()
         for back, raw in enumerate(reversed(self._data.split(b"\n"))):
-            text = text_of(raw)
+            text = "" if shape_of(raw) in rows else text_of(raw)
             if not text or is_progress_bar(text) or (kept and kept[-1].text == text):
                 continue
             if parse_line(text) is not None:
-                if has_row:
+                rows.add(shape_of(raw))
+                if len(rows) > 1:
                     continue
-                has_row = True
             kept.append(Line(self._end - back, text))
             if len(kept) == LAST_LINES:
                 break

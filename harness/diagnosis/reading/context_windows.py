@@ -11,23 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
-from harness.diagnosis.reading.blocks import Block, text_of
+from harness.diagnosis.reading.blocks import Block, shape_of, text_of
 from harness.diagnosis.reading.words import Words
 from monitors.logs import Line
 
 AROUND = 24  # lines given before a word, and after it
 EACH_SHAPE = 4  # lines of one shape that are read closely
 MOST_SHAPES = 20_000
-FIRST_HITS = 1_000  # lines with a word that are read closely, whatever their shapes …
+FIRST_HITS = 600  # lines with a word that are read closely, whatever their shapes …
 HITS_PER_BLOCK = 100  # … and how many more for each block
 FIRST_FRAMES = 5_000  # the same for lines of tracebacks
 FRAMES_PER_BLOCK = 400
-SHAPE_BYTES = 160
 MOST_WINDOWS = 300
 WINDOW_BYTES = 12_000  # kept before and after a line
-_NOT_IN_SHAPE = b"0123456789abcdefABCDEF"  # digits, also hexadecimal ones
-_FRAME = (b'File "', "File “".encode(), b"Traceback (most")
+_HEADER = b"Traceback (most"
+_LINE_BREAK = b"\\n"
+_FRAMES = (b'File "', "File “".encode())
+_TRACEBACK = (_HEADER, *_FRAMES)
 
 
 class RawLine:
@@ -36,7 +38,8 @@ class RawLine:
     def __init__(self, number: int, raw: bytes, hit: bool) -> None:
         self.number = number
         self.raw = raw
-        self.hit = hit or _FRAME[0] in raw or _FRAME[1] in raw or _FRAME[2] in raw
+        is_header = _HEADER in raw and not _is_quoted(raw, raw.find(_HEADER), len(raw))
+        self.hit = hit or is_header or _FRAMES[0] in raw or _FRAMES[1] in raw
 
     @cached_property
     def line(self) -> Line:
@@ -48,7 +51,7 @@ class RawLine:
 
     @cached_property
     def shape(self) -> bytes:
-        return _shape_of(self.raw)
+        return shape_of(self.raw)
 
 
 class Gap:
@@ -115,11 +118,18 @@ class ContextWindows:
         return number < self._next
 
     def last_unread(self) -> Iterator[RawLine | Gap]:
-        """Yield the last lines of their shapes that were only counted, each with the lines around it."""
+        """Yield the last lines of their shapes that were only counted, with the lines around them; each line
+        once."""
+        hits = {window.hit for window in self._windows.values()}
+        following = 0
         for window in sorted(self._windows.values(), key=lambda window: window.hit):
-            yield Gap()
-            for number, raw in enumerate(window.data.split(b"\n"), window.number):
-                yield RawLine(number, raw, number == window.hit)
+            lines = window.data.split(b"\n")
+            if following < window.number:
+                yield Gap()
+                following = window.number
+            for number, raw in enumerate(lines[following - window.number :], following):
+                yield RawLine(number, raw, number in hits)
+            following = max(following, window.number + len(lines))
 
     def _stretches(self, block: Block) -> Iterator[tuple[int, int, set[int]]]:
         """The stretches of a block that are read closely: from byte to byte, and where lines with a word
@@ -148,16 +158,18 @@ class ContextWindows:
         self._frames_left += FRAMES_PER_BLOCK
         data = block.data
         last_unread: dict[bytes, int] = {}
-        for word, end in self._words.hits(data):
+        for word, end in self._hits(data):
             begin = data.rfind(b"\n", 0, word) + 1
-            if data.startswith(_FRAME, word):
+            if data.startswith(_TRACEBACK, word) and not _is_quoted(data, word, end):
                 self._frames_left -= 1
                 wanted = self._frames_left >= 0
             else:
-                shape = _shape_of(data[begin:end])
-                tally = self.tallies.get(shape) or Tally()
-                if len(self.tallies) < MOST_SHAPES:
-                    self.tallies[shape] = tally
+                shape = shape_of(data[begin:end])
+                tally = self.tallies.get(shape)
+                if tally is None:
+                    tally = Tally()
+                    if len(self.tallies) < MOST_SHAPES:
+                        self.tallies[shape] = tally
                 tally.hits += 1
                 wanted = tally.hits <= EACH_SHAPE and self._hits_left > 0
                 self._hits_left -= wanted
@@ -167,10 +179,18 @@ class ContextWindows:
                 yield begin
         self._keep_windows(block, last_unread)
 
+    def _hits(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """The lines with a word; those of tracebacks as long as they may be read closely."""
+        for word, end in self._words.hits(data):
+            yield word, end
+            if self._frames_left <= 0:
+                yield from self._words.hits(data, end, traceback=False)
+                return
+
     def _keep_windows(self, block: Block, last_unread: dict[bytes, int]) -> None:
         """Note the last line of each shape, and keep the lines around those that come last."""
         number, position = block.number, 0
-        places = sorted(last_unread.items(), key=lambda item: item[1])
+        places = sorted(last_unread.items(), key=itemgetter(1))
         for index, (shape, begin) in enumerate(places):
             number += block.data.count(b"\n", position, begin)
             position = begin
@@ -183,9 +203,9 @@ class ContextWindows:
             del self._windows[shape]
 
 
-def _shape_of(raw: bytes) -> bytes:
-    """What lines of a kind share: the beginning, without digits."""
-    return raw.translate(None, _NOT_IN_SHAPE)[:SHAPE_BYTES]
+def _is_quoted(data: bytes, begin: int, end: int) -> bool:
+    """True if a traceback does not begin here but stands in this line as a whole, such as in JSON."""
+    return data.startswith(_HEADER, begin) and data.find(_LINE_BREAK, begin, end) >= 0
 
 
 def _window(data: bytes, hit: int, number: int) -> _Window:

@@ -17,7 +17,7 @@ from monitors.log_prefixes import said
 from monitors.logs import Line, is_progress_bar
 
 EACH_KIND = 3
-MOST_FAULTS = 600
+MOST_FAULTS = 300
 MOST_DRAFTS = 3000
 AROUND = 8  # lines that are kept before and after
 MOST_FRAMES = 60  # the outer and the inner half of a longer traceback

@@ -19,7 +19,7 @@ from monitors.metrics.parser import parse_line
 MOST_ROWS = 3000
 MOST_BLOCKS = 12  # of a log, in which rows are looked for
 MOST_TRIES = 1.25  # lines that look like rows, for each row that is wanted
-MOST_BYTES = 2_500_000  # of rows that are parsed, which costs most here
+MOST_BYTES = 1_200_000  # of rows that are parsed, which costs most here
 SHORT_LINE = 60  # bytes: with fewer for each row that is wanted, every line is looked at
 SAMPLE = 50
 MOST_NOT_FINITE = 60

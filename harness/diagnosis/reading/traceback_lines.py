@@ -2,7 +2,8 @@
 
 import re
 
-HEADER = "Traceback (most recent call last):"
+TRACEBACK = "Traceback (most recent call last)"
+HEADER = f"{TRACEBACK}:"
 BEGINS = re.compile(r"^(?P<lead>.*?)Traceback \(most recent call last\):?\s*(?:─+\s*╮?|\(RANK \d+\))?$")
 FRAME = re.compile(
     r'^(?P<lead>[\s>]*)File ["“](?P<path>[^"”\n]+)["”], line (?P<number>\d+)(?:,? in (?P<function>.+))?$'

@@ -54,14 +54,14 @@ class Tracebacks:
         if text is None:
             return True
         text = text.removeprefix(self._lead)  # a prefix that only the launcher of this traceback knows
-        header = lines.BEGINS.match(text)
+        header = lines.BEGINS.match(text) if lines.TRACEBACK in text else None
         if self._state != self._idle and said.is_record and said.head != self._now.head:
             if self._state == self._in_frames and not header:
                 return self._stray(MOST_STRAY)
             self.finish()
         if header:
             return self._begin(raw, said, header)
-        if (frame := lines.FRAME.match(text)) and self._state not in (self._in_frames, self._in_stack):
+        if self._state not in (self._in_frames, self._in_stack) and (frame := lines.FRAME.match(text)):
             return self._first_frame(raw, said, frame)
         return self._state(raw, said, text)
 
@@ -78,7 +78,7 @@ class Tracebacks:
 
     def _unboxed(self, text: str) -> str | None:
         """A line without the box of an exception group or of Rich; None where it was nothing but a box."""
-        if header := lines.GROUP_HEADER.match(text):
+        if lines.TRACEBACK in text and (header := lines.GROUP_HEADER.match(text)):
             self._leave_groups(len(header["indent"]))
             self._boxed = True
             return lines.HEADER

@@ -14,7 +14,7 @@ import re2
 from monitors.logs import expression
 
 # How errors of any kind call themselves; escaped for RE2, case does not matter.
-_GENERAL = rb"""error, exception, traceback, \bfile (?:"|\xe2\x80\x9c), most recent call, fatal, critical,
+_GENERAL = rb"""error, exception, fatal, critical,
 panic, abort, killed, kill process, oom-kill, \boom\b, fail(?:ed|ure|ing|s)\b, cannot, can't, could not,
 couldn't, unable to, denied, refused, no such, not found, terminat, core dumped, segfault, segmentation,
 bus error, illegal instruction, floating point exc, breakpoint trap, limit exceeded, systemexit, signal \d,
@@ -22,24 +22,23 @@ bus error, illegal instruction, floating point exc, breakpoint trap, limit excee
 nccl warn, \bxid\b, interrupt, timed out, time limit, cancelled, preempt, out of memory, unhandled, uncaught,
 undefined symbol, \[E ?\d{4}"""
 GENERAL = tuple(word.strip() for word in _GENERAL.split(b","))
+TRACEBACK = (b"traceback", rb'\bfile (?:"|\xe2\x80\x9c)', b"most recent call")
 NOT_FINITE = r"""(?:[:=(]|loss\b|norm\b)[ \t]{0,3}['"]?-?(?:nan|inf|infinity)\b"""
 
 
 @dataclass(frozen=True)
 class Words:
-    """`any` finds a word of interest, `named` a word of a signature."""
+    """`any` finds a word of interest with the rest of its line, `message` the same without the lines of
+    tracebacks, `named` a word of a signature."""
 
     any: re2._Regexp
+    message: re2._Regexp
     named: re2._Regexp | None
 
-    def hits(self, block: bytes) -> Iterator[tuple[int, int]]:
+    def hits(self, block: bytes, begin: int = 0, traceback: bool = True) -> Iterator[tuple[int, int]]:
         """Where lines with a word are: the first word's beginning and the line's end, one pair per line."""
-        end = 0
-        while (found := self.any.search(block, end)) is not None:
-            begin, end = found.span()
-            end = block.find(b"\n", end)
-            end = len(block) if end < 0 else end
-            yield begin, end
+        sought = self.any if traceback else self.message
+        return (found.span() for found in sought.finditer(block, begin))
 
     def is_named(self, raw: bytes) -> bool:
         """True if a line holds a word of a signature."""
@@ -54,8 +53,10 @@ def compile_words(words: Iterable[str]) -> Words:
 @cache
 def _compiled(words: tuple[str, ...]) -> Words:
     named = [re2.escape(word.encode()) for word in words if word]
-    everything = b"|".join([*GENERAL, *named])
+    message = b"|".join([*GENERAL, *named, NOT_FINITE.encode()])
+    traceback = b"|".join(TRACEBACK)
     return Words(
-        any=expression(everything + b"|" + NOT_FINITE.encode()),
+        any=expression(b"(?:" + traceback + b"|" + message + rb")[^\n]*"),
+        message=expression(b"(?:" + message + rb")[^\n]*"),
         named=expression(b"|".join(named)) if named else None,
     )
