@@ -17,6 +17,7 @@ from harness.diagnosis.reading import read
 from harness.diagnosis.reading.rows import MOST_NOT_FINITE, MOST_ROWS
 from harness.diagnosis.signatures import SignatureCatalogue, load
 from harness.diagnosis.types import (
+    FAULTS,
     NOTHING_FAILED,
     UNKNOWN,
     Cause,
@@ -77,14 +78,14 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
     candidates = ranking.rank(log, found, alarms, succeeded=end.succeeded is True)
     best = candidates[0] if candidates else None
     if best is not None and _is_known(best, end):
-        if end.succeeded is None and best.fault is not None and not log.ends_in_trouble:
-            best = replace(best, breadth="last_resort")  # what ended nothing that is known is but a hint
-            candidates[0] = best
+        if end.succeeded is None and best.fault is not None and ranking.seems_over(best.fault, log):
+            best = candidates[0] = replace(best, breadth="last_resort")
         evidence = citing.of_candidate(log, best, candidates)
         best = replace(best, captures={**_root_of(best), **best.captures})
         return _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
     if end.family != UNKNOWN:
-        return _diagnosis(log, end, LIKELY_END, candidates)
+        shown = citing.of_candidate(log, best, candidates) if best is not None else ()
+        return _diagnosis(log, end, LIKELY_END, candidates, shown)
     if _nothing_failed(log, end, best):
         return _diagnosis(log, _well_ended(end, candidates), SURE_OF_END, candidates)
     text, captures = end.cause or _without_a_cause(log), {}
@@ -118,7 +119,7 @@ def _well_ended(end: End, candidates: Sequence[Candidate]) -> Cause:
 
 def _without_a_cause(log: Log) -> str:
     """What a log says in which no cause was found, where nothing is known of the end."""
-    if any(fault.level in ("error", "fatal") and not fault.handled for fault in log.faults):
+    if any(fault.level in FAULTS and not fault.handled for fault in log.faults):
         return "The log reports errors, but none that is known to end a training."
     return "Nothing in the log tells of a failure."
 

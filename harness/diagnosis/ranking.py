@@ -42,6 +42,7 @@ RAISED = 1.25
 HANDLED = -4.5
 DEGRADED = -1.5
 EARLIEST = 1.0
+FOLLOWS = -2.0
 RECURS = -4.0
 LATER_IN_CHAIN = -0.5
 WENT_ON = -0.5
@@ -58,6 +59,7 @@ CONSEQUENCES = {
     "worker_died_opaque": -2.0,
     "hang_no_output": -2.5,
     "network_interconnect": -0.5,
+    "user_interrupt": -0.5,
 }
 """Families that are often what others see of a failure: they are the cause only where nothing else is."""
 EXPLAINS = {"gpu_hardware": 1.0}
@@ -154,7 +156,7 @@ def rank(
     found += [of_alarm(alarm, log.rows_file) for alarm in alarms if not alarm.passed]
     found = _one_per_place(found)
     first = _begin(found)
-    found = [replace(each, points=each.points + EARLIEST) if each in first else each for each in found]
+    found = [replace(each, points=each.points + _by_order(each, first)) for each in found]
     return sorted(found, key=lambda each: (-each.points, each.line))
 
 
@@ -251,6 +253,12 @@ def _kind(fault: Fault) -> tuple[str, int, int]:
     return fault.type, fault.count, fault.last
 
 
+def seems_over(fault: Fault, log: Log) -> bool:
+    """True if a fault is no more than a hint where the end of the command is not known: no error reaches into
+    the last lines of the log, or the training says below it that it is done."""
+    return not log.ends_in_trouble or _done_at(log) > fault.reaches
+
+
 def says_done(log: Log) -> bool:
     """True if the training says at the end of its log that it came to its own."""
     return _done_at(log) > 0
@@ -268,6 +276,16 @@ def _one_per_place(found: Sequence[Candidate]) -> list[Candidate]:
     for each in sorted(found, key=lambda each: (-each.points, each.line)):
         kept.setdefault((each.file, each.line), each)
     return sorted(kept.values(), key=lambda each: each.line)
+
+
+def _by_order(found: Candidate, first: Sequence[Candidate]) -> float:
+    """Points for that an incident begins with it, or that it may follow from the exception with which one
+    does."""
+    if found in first:
+        return EARLIEST
+    may_follow = found.role == "root" and found.family in CONSEQUENCES
+    raised = (each for each in first if each.fault is not None and each.fault.type and each.line < found.line)
+    return FOLLOWS if may_follow and any(raised) else 0.0
 
 
 def _begin(found: Sequence[Candidate]) -> list[Candidate]:

@@ -13,8 +13,9 @@ from monitors.metrics import Row
 
 __all__ = ["NOTHING_FAILED", "UNKNOWN", "Cause", "Diagnosis", "Evidence", "OtherFinding", "Role"]
 _LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3", "<frozen")
-FAILS = ("error", "fatal")
-LINES_OF_AN_END = 15
+FAULTS: tuple[Level, ...] = ("error", "fatal")
+"""Levels that are a fault by themselves."""
+LINES_OF_AN_END = 3
 _LINE_NUMBER = re.compile(r"\bline (\d+)")
 
 
@@ -124,5 +125,5 @@ class Log:
         """True if an error that nobody got over reaches into the last lines; most failed trainings' do."""
         first = self.last[-LINES_OF_AN_END:][0].number if self.last else 0
         return any(
-            fault.reaches >= first for fault in self.faults if not fault.handled and fault.level in FAILS
+            fault.reaches >= first for fault in self.faults if not fault.handled and fault.level in FAULTS
         )

@@ -1,4 +1,4 @@
-"""The diagnosis on logs of failures, most of which need a GPU or a cluster: `replayed/`, `replayed_later/`.
+"""The diagnosis on logs of failures, most of which need a GPU or a cluster: `replayed*/`.
 Whoever writes signatures does not read those folders.
 """
 
@@ -11,7 +11,7 @@ from harness.diagnosis import diagnose_log
 from harness.diagnosis.types import Diagnosis, Evidence
 from tests.faults.replayed.labels import Label, Verdict, judge, lines_of, read_labels
 
-FOLDERS = [Path(__file__).parent / name for name in ("replayed", "replayed_later")]
+FOLDERS = [Path(__file__).parent / name for name in ("replayed", "replayed_later", "replayed_fourth")]
 RIGHT_FAMILY = 0.9
 ROOT_SHOWN = 0.95
 
@@ -23,7 +23,8 @@ corpora = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.n
 def verdicts(folder: Path) -> tuple[Verdict, ...]:
     """Every log of a corpus, diagnosed as it is."""
     return tuple(
-        judge(label, diagnose_log(label.log), label.log.read_bytes()) for label in read_labels(folder)
+        judge(label, diagnose_log(label.log, label.status), label.log.read_bytes())
+        for label in read_labels(folder)
     )
 
 

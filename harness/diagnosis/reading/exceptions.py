@@ -28,7 +28,10 @@ _NOTICES = re.compile(
 )
 _NO_MESSAGES = (_TOOL, lines.HANDLED_HEAD, lines.ANNOUNCES, lines.STACK, lines.WARNS, lines.CURRENT_STACK)
 _FAILED = re.compile(r"(?i)fail|error|exception|could ?n[o']t|unable|cannot")
-_AFTER_A_BLANK = re.compile(r"\b[45]\d\d (?:Client|Server) Error")
+_AFTER_A_BLANK = re.compile(
+    r"\b[45]\d\d (?:Client|Server) Error|: Exception encountered when calling \S+\(\)\.$"
+    r"|: Graph execution error:$"
+)
 
 
 @dataclass

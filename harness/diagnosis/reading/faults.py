@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.diagnosis.reading.context_windows import RawLine, Tally
-from harness.diagnosis.reading.severity import is_handled, is_over
-from harness.diagnosis.types import Fault, Frame, Level
+from harness.diagnosis.reading.severity import is_handled, is_over, severity
+from harness.diagnosis.types import FAULTS, Fault, Frame, Level
 from monitors.log_prefixes import said
 from monitors.logs import Line, is_progress_bar
 
@@ -83,9 +83,10 @@ class Draft:
         )
 
     def _is_the_last_word(self) -> bool:
-        """True if it ended a process that said nothing more: whatever the line above it speaks of, nobody got
-        over it."""
-        return self.uncaught and not (self.end_of_chain or self).after
+        """True if it ended a process, of which there is nothing more but what others say of its end: whatever
+        the line above it speaks of, nobody got over it."""
+        after = (self.end_of_chain or self).after
+        return self.uncaught and (not after or severity(said(after[0].text)) in FAULTS)
 
     def _was_got_over(self) -> bool:
         """True if the same process says right below that it went on; a log record of its own may be about

@@ -8,12 +8,12 @@ import re
 
 import re2
 
-from harness.diagnosis.types import Level
+from harness.diagnosis.types import FAULTS, Level
 from monitors.log_prefixes import Said
 
-FAULTS: tuple[Level, ...] = ("error", "fatal")  # lines of these levels are kept for their level alone
 _FATAL = re2.compile(
-    r"^(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exc\w+)\b"
+    r"^(?:Killed|Terminated|Aborted|Bus error|Segmentation fault|Illegal instruction|Floating point exc\w+)"
+    r"(?:\s*$|\s*[(:.,])"
     r"|\(core dumped\)"
     r"|^(?:\S+: )*line \d+:\s+\d+ (?:Killed|Terminated|Aborted|Segmentation|Bus|Illegal|Floating)"  # bash
     r"|^(?:\[\d+\])?\s*\d+ (?:killed|abort|segmentation fault|bus error)\b"  # zsh
@@ -61,7 +61,7 @@ _OUTPUT = re.compile(
     re.IGNORECASE,
 )
 _ROW = re.compile(
-    r"^(?:prompt|completion|generation|question|instruction|sample|ground.?truth)s?(?: #?\d+)?: "
+    r"^\s*> |^(?:prompt|completion|generation|question|instruction|sample|ground.?truth)s?(?: #?\d+)?: "
     r'|^\{(?:.{0,60}, )?"(?:prompts?|messages|response|completion|question|instruction|text)": ?["\[]',
     re.IGNORECASE,
 )

@@ -63,7 +63,7 @@ RANKED = {
             raised(50, TIMEOUT, source="3"),
             raised(60, PEERS, source="2"),
         ],
-        ["oom", "timeout", "peers"],
+        ["oom", "peers", "timeout"],
     ),
     "nor what it says before": ([raised(5, PEERS), raised(10, OOM)], ["oom", "peers"]),
     "alone a consequence is the best there is": ([raised(50, TIMEOUT)], ["timeout"]),
