@@ -283,9 +283,15 @@ def _by_order(found: Candidate, first: Sequence[Candidate]) -> float:
     does."""
     if found in first:
         return EARLIEST
-    may_follow = found.role == "root" and found.family in CONSEQUENCES
-    raised = (each for each in first if each.fault is not None and each.fault.type and each.line < found.line)
-    return FOLLOWS if may_follow and any(raised) else 0.0
+    may_follow = found.role == "root" and (found.family in CONSEQUENCES or found.family == "path_not_found")
+    return (
+        FOLLOWS if may_follow and any(each.line < found.line and _ends(each.fault) for each in first) else 0.0
+    )
+
+
+def _ends(fault: Fault | None) -> bool:
+    """True for an exception and for what ended a process: without it there may be less to be found later."""
+    return fault is not None and (bool(fault.type) or fault.level == "fatal")
 
 
 def _begin(found: Sequence[Candidate]) -> list[Candidate]:
