@@ -98,12 +98,16 @@ def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 
 
 def _what_to_do(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
-    """What a run would do, in its order, then what only a person can do. General advice is left out where the
-    exact correction is known."""
+    """What a run would do, in its order, then what only a person can do; of a log alone, what is no command
+    comes last. General advice is left out where the exact correction is known."""
     named = list(_named(now, plan))
-    yield from (remedy for remedy in named if remedy.kind != "advice")
     exact = [*filter(None, [code_changes.change_of(now)]), *refused.correction(now)]
-    yield from exact or (remedy for remedy in named if remedy.kind == "advice")
+    advised = exact or [remedy for remedy in named if remedy.kind == "advice"]
+    others = [remedy for remedy in named if remedy.kind != "advice"]
+    is_computed = plan is not None or now.config is not None
+    yield from (remedy for remedy in others if is_computed or remedy.by_hand)
+    yield from advised
+    yield from (remedy for remedy in others if not (is_computed or remedy.by_hand))
     if now.diagnosis.family == UNKNOWN and not exact:
         yield from _of_unknown(now, plan)
 

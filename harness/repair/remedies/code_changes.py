@@ -13,9 +13,9 @@ _TABLE = Path(__file__).with_name("code_changes.yaml")
 
 def change_of(now: Situation) -> Remedy | None:
     """The change that puts it right, None where the message leaves that open."""
-    said, rows = now.captured("message"), own_table(_TABLE)
-    found = ((row["advise"], match) for row in rows if said and (match := re.search(row["says"], said)))
-    advice, match = next(found, ("", None))
-    if match is None:
-        return None
-    return Remedy.advice(filled(advice, now.values | match.groupdict()))
+    said, code = now.captured("message"), now.captured("code")
+    for row in own_table(_TABLE) if said else ():
+        match = re.search(row["says"], said)
+        if match is not None and ("in_code" not in row or match[row["in_code"]] in code):
+            return Remedy.advice(filled(row["advise"], now.values | match.groupdict()))
+    return None

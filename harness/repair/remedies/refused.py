@@ -41,6 +41,8 @@ _LEAST = re.compile(
 _MOST = re.compile(rf"(?i)(?:at most|<=|less than or equal to|maximum(?: is| of)?|no more than) ?{_NUMBER}")
 _WHOLE = re.compile(r"(?i)\b(?:int|integer)\b")
 _OPTION = re.compile(r"--[\w-]+")
+_ONE_OF_SEVERAL = re.compile(r"\n\s*For further information visit")
+"""Ends each error of a list of pydantic's; the cause names the first."""
 
 
 def correction(now: Situation) -> Iterator[Remedy]:
@@ -50,7 +52,7 @@ def correction(now: Situation) -> Iterator[Remedy]:
     if now.diagnosis.family not in FAMILIES:
         return
     yield from _options(now)
-    said = now.captured("message")
+    said = _ONE_OF_SEVERAL.split(now.captured("message"))[0]
     choices = _choices(said)
     given = [value for value in _given(now, said) if value not in choices]
     setting = _setting(now, said, given)
