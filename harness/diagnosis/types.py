@@ -16,6 +16,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3"
 FAULTS: tuple[Level, ...] = ("error", "fatal")
 """Levels that are a fault by themselves."""
 LINES_OF_AN_END = 3
+_COMPILED = (".pyx", ".pxi", ".pxd")  # what Cython compiled; the frames of a library name no folder of it
 _LINE_NUMBER = re.compile(r"\bline (\d+)")
 
 
@@ -92,6 +93,7 @@ class Fault:
     def own_frame(self) -> Frame | None:
         """The innermost frame in the author's own code; None where there is none."""
         own = (frame for frame in reversed(self.frames) if not frame.path.startswith("<"))
+        own = (frame for frame in own if not frame.path.endswith(_COMPILED))
         return next((frame for frame in own if not any(part in frame.path for part in _LIBRARIES)), None)
 
 
