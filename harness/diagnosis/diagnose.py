@@ -139,10 +139,11 @@ def _of_end(log: Log, end: End, alarms: Iterable[Alarm]) -> Diagnosis:
 
 def _is_known(best: Candidate, end: End) -> bool:
     """True if the log's cause goes before the end's: a signal from outside is the cause of what processes
-    say when they are ended."""
+    say when they are ended; a crash is their own."""
     if best.family == UNKNOWN or best.strength < 0:
         return False
-    return end.family == UNKNOWN or (best.role == "root" and best.family not in ranking.CONSEQUENCES)
+    says_more = best.family not in ranking.CONSEQUENCES or end.family == "native_crash"
+    return end.family == UNKNOWN or (best.role == "root" and says_more)
 
 
 def _diagnosis(

@@ -123,6 +123,7 @@ class _Course:
         self._most_from = [*accumulate(reversed(places), max)][::-1]
         self.line_count = log.line_count
         self.done = _done_at(log)
+        self.ends_in_trouble = log.ends_in_trouble
         self.first_of: dict[tuple[str, int, int], int] = {}
         for fault in sorted(log.faults, key=lambda each: each.line):
             self.first_of.setdefault(_kind(fault), fault.line)
@@ -240,7 +241,7 @@ def _what_followed(fault: Fault, course: _Course, family: str, succeeded: bool) 
             return RECURS
         if spread > INCIDENT_LINES and spread > course.line_count / 10:
             return RECURS
-    is_last_word = course.done <= fault.last and not course.rows_after(fault.line)
+    is_last_word = course.ends_in_trouble and course.done <= fault.last and not course.rows_after(fault.line)
     if succeeded and not (is_last_word and (fault.uncaught or fault.level == "fatal")):
         return CAME_TO_ITS_END
     if not course.goes_on_after(fault.line):

@@ -76,8 +76,9 @@ class Fault:
 
     @property
     def reaches(self) -> int:
-        """The number of the last line that belongs to it, or to the last of its like."""
-        return max(self.last, *(line.number for line in self.lines), *(frame.line for frame in self.frames))
+        """The number of the last line that is its own, or of the last of its like."""
+        own = self.lines if self.type else self.lines[:1]
+        return max(self.last, *(line.number for line in own), *(frame.line for frame in self.frames))
 
     @cached_property
     def message(self) -> str:

@@ -30,7 +30,7 @@ _NO_MESSAGES = (_TOOL, lines.HANDLED_HEAD, lines.ANNOUNCES, lines.STACK, lines.W
 _FAILED = re.compile(r"(?i)fail|error|exception|could ?n[o']t|unable|cannot")
 _AFTER_A_BLANK = re.compile(
     r"\b[45]\d\d (?:Client|Server) Error|: Exception encountered when calling \S+\(\)\.$"
-    r"|: Graph execution error:$"
+    r"|: (?:Graph execution error|in user code):$"
 )
 
 
