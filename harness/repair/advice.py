@@ -33,6 +33,7 @@ _MODULES_OF_A_PERSON = (
 _BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON.split()}
 """Packages that decide what is computed, or must fit a driver: a run installs none of them by itself."""
 _SLIP = 0.8
+_UNDER_CONDITIONS = ("keep_fewer_checkpoints", "free_own_checkpoints", "hub_offline")
 
 
 def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
@@ -98,18 +99,23 @@ def _masked(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 
 
 def _what_to_do(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
-    """What a run would do, in its order, then what only a person can do; of a log alone, what is no command
+    """What a run would do, in its order, then what only a person can do; of a log alone, what may not fit
     comes last. General advice is left out where the exact correction is known."""
     named = list(_named(now, plan))
     exact = [*filter(None, [code_changes.change_of(now)]), *refused.correction(now)]
     advised = exact or [remedy for remedy in named if remedy.kind == "advice"]
     others = [remedy for remedy in named if remedy.kind != "advice"]
-    is_computed = plan is not None or now.config is not None
-    yield from (remedy for remedy in others if is_computed or remedy.by_hand)
+    unsure = [] if plan or now.config is not None else [each for each in others if _may_not_fit(each)]
+    yield from (remedy for remedy in others if remedy not in unsure)
     yield from advised
-    yield from (remedy for remedy in others if not (is_computed or remedy.by_hand))
+    yield from unsure
     if now.diagnosis.family == UNKNOWN and not exact:
         yield from _of_unknown(now, plan)
+
+
+def _may_not_fit(remedy: Remedy) -> bool:
+    """True for what is only right under conditions that a log does not show."""
+    return remedy.kind in WAITING or remedy.name in _UNDER_CONDITIONS
 
 
 def _named(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
