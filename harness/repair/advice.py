@@ -18,7 +18,7 @@ from harness.environment import MISSING
 from harness.redaction import redact
 from harness.repair import installing
 from harness.repair.remedies import Machine, Situation, code_changes, refused, remedies_for, services
-from harness.repair.remedies.choice import WAITING, described
+from harness.repair.remedies.choice import WAITING, described, may_not_fit
 from harness.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _MODULES_OF_A_PERSON = (
 _BY_A_PERSON = {module: module.replace("_", "-") for module in _MODULES_OF_A_PERSON.split()}
 """Packages that decide what is computed, or must fit a driver: a run installs none of them by itself."""
 _SLIP = 0.8
-_UNDER_CONDITIONS = ("keep_fewer_checkpoints", "free_own_checkpoints", "hub_offline")
 
 
 def of_log(found: Diagnosis, config: str | None = None) -> Diagnosis:
@@ -105,17 +104,12 @@ def _what_to_do(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
     exact = [*filter(None, [code_changes.change_of(now)]), *refused.correction(now)]
     advised = exact or [remedy for remedy in named if remedy.kind == "advice"]
     others = [remedy for remedy in named if remedy.kind != "advice"]
-    unsure = [] if plan or now.config is not None else [each for each in others if _may_not_fit(each)]
+    unsure = [] if plan or now.config is not None else [each for each in others if may_not_fit(each)]
     yield from (remedy for remedy in others if remedy not in unsure)
     yield from advised
     yield from unsure
     if now.diagnosis.family == UNKNOWN and not exact:
         yield from _of_unknown(now, plan)
-
-
-def _may_not_fit(remedy: Remedy) -> bool:
-    """True for what is only right under conditions that a log does not show."""
-    return remedy.kind in WAITING or remedy.name in _UNDER_CONDITIONS
 
 
 def _named(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:

@@ -95,6 +95,11 @@ def described(name: str) -> Remedy | None:
     return Remedy(name, row["kind"], row["change"], row["why"], row["side_effect"], Undo(words=row["undo"]))
 
 
+def may_not_fit(remedy: Remedy) -> bool:
+    """True for what is only right under conditions that a log does not show."""
+    return remedy.kind in WAITING or _table().get(remedy.name, {}).get("conditional", False)
+
+
 def _computed(name: str, situation: Situation) -> Remedy | None:
     """The remedy with its values, None where it does not apply."""
     row = _told(name, situation)

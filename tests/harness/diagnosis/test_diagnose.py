@@ -123,6 +123,19 @@ def test_what_is_known_by_its_kind_only_is_called_probable_and_never_sure(tmp_pa
     assert not replace(found, confidence=1.0).is_sure
 
 
+def test_a_crash_by_signal_gives_way_to_what_the_log_says_and_an_end_from_outside_does_not(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "[rank2]:[E602 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective operation timeout: "
+        "WorkNCCL(SeqNum=9321, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600074 milliseconds\n"
+    )
+    assert diagnose_log(log, -6).family == "collective_timeout"
+    outside = diagnose_log(log, -15)
+    assert outside.family == "worker_died_opaque" and outside.evidence[0].line == 1
+
+
 def test_an_error_far_above_the_end_is_a_hint_unless_the_command_is_known_to_have_failed(
     tmp_path: Path,
 ) -> None:

@@ -23,6 +23,7 @@ BOOK = SignatureCatalogue(
 - {id: timeout, family: collective_timeout, name: n, cause: c, when: [{message: 'Watchdog caught collective'}]}
 - {id: peers, family: peer_crash_cascade, name: n, cause: c, role: cascade, when: [{message: 'Connection closed by peer'}]}
 - {id: key, family: dataset_error, name: n, cause: c, breadth: general, when: [{exception: KeyError, frames: dataset}]}
+- {id: file, family: path_not_found, name: n, cause: c, when: [{exception: FileNotFoundError}]}
 - {id: refused, family: service_unavailable, name: n, cause: c, when: [{message: 'Connection refused'}]}
 """,  # noqa: E501
             "test",
@@ -64,6 +65,10 @@ RANKED = {
             raised(60, PEERS, source="2"),
         ],
         ["oom", "peers", "timeout"],
+    ),
+    "nor is a file that is missing after an exception, whatever is known of that": (
+        [raised(10, "KeyError: 'kwh'", frames=(DATASET,)), raised(40, "FileNotFoundError: features.csv")],
+        ["key", "file"],
     ),
     "nor what it says before": ([raised(5, PEERS), raised(10, OOM)], ["oom", "peers"]),
     "alone a consequence is the best there is": ([raised(50, TIMEOUT)], ["timeout"]),
