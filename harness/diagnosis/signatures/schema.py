@@ -63,13 +63,16 @@ def _plain(pattern: str) -> tuple[str, ...]:
 
 
 Regex = Annotated[Pattern, BeforeValidator(_pattern)]
+_TO_THE_END = r'[^"\n]*", line \d+[^\n]*(?:\n(?!File ")[^\n]*)*\Z'
+"""From inside the path of a frame to the end of a traceback, no other frame between."""
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 
 
 class Clause(BaseModel):
     """Conditions that must all hold for one fault. `exception`: its type; `message`: what was said;
     `frames`: its traceback; `near`: the lines around it and its own; `elsewhere`: what another fault of the
-    same log said. Searched for, not matched in full."""
+    same log said. Searched for, not matched in full. In YAML, `raised_in` stands for `frames` that are about
+    the path of the innermost frame."""
 
     model_config = _STRICT
     exception: Regex | None = None
@@ -77,6 +80,16 @@ class Clause(BaseModel):
     frames: Regex | None = None
     near: Regex | None = None
     elsewhere: Regex | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _innermost(cls, written: Any) -> Any:
+        if not isinstance(written, dict) or "raised_in" not in written:
+            return written
+        if "frames" in written:
+            raise ValueError("a clause has `frames` or `raised_in`, not both")
+        others = {name: value for name, value in written.items() if name != "raised_in"}
+        return others | {"frames": f"{written['raised_in']}{_TO_THE_END}"}
 
     @model_validator(mode="after")
     def _says_something(self) -> "Clause":

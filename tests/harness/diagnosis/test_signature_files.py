@@ -33,6 +33,14 @@ def test_words_are_the_plain_text_of_every_alternative_and_exceptions_need_none(
     assert signature.words == ()
 
 
+def test_what_raised_it_is_the_innermost_frame() -> None:
+    (signature,) = parse(GOOD.replace("message:", "raised_in: '-packages/pandas/'\n      message:"), "x.yaml")
+    (pattern,) = (clause.frames for clause in signature.when)
+    inner, outer = (f'File "/v/site-packages/{name}/a.py", line 3, in f' for name in ("pandas", "torch"))
+    assert pattern is not None and pattern.search(f"{outer}\nx = g()\n{inner}\nraise it")
+    assert not pattern.search(f"{inner}\nx = g()\n{outer}\nraise it")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
@@ -42,6 +50,7 @@ def test_words_are_the_plain_text_of_every_alternative_and_exceptions_need_none(
         ("when:", "where:", "where: "),
         ("quota exceeded", "quota exceeded(?P<a>", "global|missing|unterminated"),
         ("No space left on device: ", r"\d+ ", "no plain text of 4 characters"),
+        ("message:", "raised_in: x\n      frames: x\n      message:", "`frames` or `raised_in`"),
         ("message:", "near:", "needs `exception`, `message` or `frames`"),
         ("- id", "id", "not YAML|is a list"),
     ],
