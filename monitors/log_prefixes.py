@@ -5,9 +5,11 @@ Prefixes may be nested: a container's, Ray's, a rank's, a logger's.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
+
+from monitors.json_records import JsonRecord, json_record
 
 Level = Literal["", "info", "warning", "error", "fatal"]
 
@@ -41,6 +43,7 @@ RAY = re.compile(
 _RANK = re.compile(r"\s*\[(?:rank|default|RANK ?|\d{1,3},)(?P<rank>\d+)\](?:<std(?:err|out)>)?:? ?")
 _TASK = re.compile(r"(?P<rank>\d{1,5}): (?=\S|\s{2,})")
 _CONTAINER = re.compile(r"(?P<name>[a-z][\w.-]*?[-_]\d+)\s*\| ?")
+_RUNTIME = re.compile(rf"{_STAMP} std(?:out|err) [FP] ")  # Kubernetes' logs of containers
 _POD = re.compile(r"\[pod/(?P<name>[\w.-]+)/[\w.-]+\] ?")
 _SYSTEM = re.compile(
     rf"(?:<\d+>)?{_STAMP} \w[\w.-]* (?!(?i:{_LEVEL})\b)(?P<name>[\w./@-]+?)(?:\[\d+\])?: "
@@ -78,13 +81,14 @@ _DASH_NAME = re.compile(rf"(?P<place>{_PLACE})(?:\s+-\s+|\s*\|\s+)")
 @dataclass(frozen=True)
 class Said:
     """What a line says. `source`: who said it; `is_record`: it begins a log record, whose `head` names the
-    logger, level and place in the code."""
+    logger, level and place in the code. `trace`: the lines of a traceback that stands in a record of JSON."""
 
     text: str
     source: str = ""
     level: Level = ""
     is_record: bool = False
     head: str = ""
+    trace: tuple[str, ...] = ()
 
 
 @lru_cache(LATEST_LINES)
@@ -94,7 +98,19 @@ def said(text: str) -> Said:
     for _ in range(MOST_PREFIXES):
         if not line.may_have_a_prefix or not (line.take_source() or line.take_head()):
             break
-    return Said(line.rest, ", ".join(line.sources), line.level, line.is_record, " ".join(line.head))
+    source = ", ".join(filter(None, line.sources))
+    if (record := json_record(line.rest)) is not None:
+        return _of_json(record, source)
+    return Said(line.rest, source, line.level, line.is_record, " ".join(line.head))
+
+
+def _of_json(record: JsonRecord, source: str) -> Said:
+    if record.wrapped:
+        inner = said(record.message)
+        return replace(inner, source=", ".join(filter(None, (source, inner.source))))
+    level = _LEVELS.get(record.level.lower(), "")
+    source = ", ".join(filter(None, (source, record.rank)))
+    return Said(record.message, source, level, True, f"{level} {record.logger}".strip(), record.trace)
 
 
 class _Reading:
@@ -205,6 +221,7 @@ _SOURCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], str]], ...
     (RAY, "(", lambda found: found["service"] or f"{found['name']} {found['id'].strip(', ')}"),
     (_RANK, "[", lambda found: f"rank {found['rank']}"),
     (_POD, "[", lambda found: found["name"]),
+    (_RUNTIME, "0123456789", lambda _: ""),
     (_KERNEL, "[", lambda found: "kernel"),
     (_HOST, "", lambda found: f"{found['host']} pid={found['pid']}"),
     (_TASK, "0123456789", lambda found: f"task {found['rank']}"),

@@ -34,6 +34,11 @@ def of_candidate(log: Log, best: Candidate, candidates: Sequence[Candidate]) -> 
     return _cite(log, list(dict.fromkeys(numbers))[:MOST_LINES])
 
 
+def of_fault(log: Log, fault: Fault) -> tuple[Evidence, ...]:
+    """The lines in which it is named."""
+    return _cite(log, [line.number for line in fault.lines[:3]])
+
+
 def useful(log: Log, best: Candidate | None) -> tuple[Evidence, ...]:
     """The 30 lines most likely to help a reader where the cause is not known."""
     numbers = [*best.evidence, *_origin(best.fault)] if best is not None else []
@@ -63,8 +68,9 @@ def _cite(log: Log, numbers: Iterable[int]) -> tuple[Evidence, ...]:
 
 
 def _known_lines(log: Log) -> Iterator[Line]:
+    for fault in log.faults:  # first, as those in a record of JSON are only a part of their line
+        yield from (Line(frame.line, frame.text) for frame in fault.frames)
     for fault in log.faults:
         yield from (*fault.lines, *fault.before, *fault.after)
-        yield from (Line(frame.line, frame.text) for frame in fault.frames)
     yield from (seen.line for seen in log.rows if not log.rows_file)
     yield from log.last

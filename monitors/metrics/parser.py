@@ -38,7 +38,7 @@ _LOGGER_LEFT = re.compile(r"(?:[\w.]+\]:\s+|\[[A-Za-z_][\w.]*\]\s(?=\d{4}-\d\d))
 _IN_BRACKETS = re.compile(r"\[([A-Za-z_]\w*)\](?=\s?[:=])|<br ?/?>")  # `[loss]: 0.5`
 _ARROWS = re.compile(r">>\s*$")
 _LAST_BRACKET = re.compile(r"(?:\[\s*\d+(?:/\d+)?\]\s*)+$")
-_MESSAGES = ("message", "msg", "text", "event")
+_MESSAGES = ("message", "msg", "text", "event", "log")
 _HEADING_WORDS = ("train", "training", "start", "starting", "begin", "beginning", "running", "of")
 
 
@@ -63,7 +63,7 @@ def parse_line(text: str) -> Row | None:
 def message_of(text: str) -> str:
     """What a line says without what loggers put before it, as long as that is no counter ("- step:5 -")."""
     text = _IN_BRACKETS.sub(lambda match: match[1] or "", text)
-    rest = said(text[:LONGEST_PREFIX]).text + text[LONGEST_PREFIX:]
+    rest = text if text[:1] == "{" else said(text[:LONGEST_PREFIX]).text + text[LONGEST_PREFIX:]
     if left := _LOGGER_LEFT.match(rest):
         rest = said(rest[left.end() :]).text
     before = text[: len(text) - len(rest)] if text.endswith(rest) else ""

@@ -17,6 +17,12 @@ ERROR 11-21 06:12:13 core.py:390] failed⇒⇒error⇒failed
 3:   File x⇒task 3⇒⇒  File x
 worker-1  |     x = f()⇒worker-1⇒⇒    x = f()
 [pod/trainer-0/main] text⇒trainer-0⇒⇒text
+2026-11-26T12:00:00.123456789Z stderr F ERROR:root:text⇒⇒error⇒text
+{"log": "[rank1]: text\\n", "stream": "stderr", "time": "2026-11-26T12:00:00Z"}⇒rank 1⇒⇒text
+{"level": "error", "event": "text", "timestamp": "2026-11-26T12:00:00Z"}⇒⇒error⇒text
+{"levelname": "WARNING", "name": "trainer", "rank": 3, "message": "text"}⇒rank 3⇒warning⇒text
+{"text": "shown", "record": {"level": {"name": "ERROR"}, "message": "text"}}⇒⇒error⇒text
+worker-1  | {"severity": "CRITICAL", "message": "text"}⇒worker-1⇒fatal⇒text
 2026-11-21 06:12:13,825 INFO [trainer] text⇒⇒info⇒text
 2026-11-21 06:12:20,994\tERROR worker.py:2038 -- text⇒⇒error⇒text
 [2026-11-21 06:12:20,994 E 123 123] (raylet) node_manager.cc:120: text⇒⇒error⇒text

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from dataclasses import replace
 
 from harness.diagnosis.reading import severity
 from harness.diagnosis.reading.context_windows import AROUND as BEFORE
@@ -44,7 +45,11 @@ class Assembler:
             self.close(cut=True)
             return
         if item.hit or self._open or self._messages:
-            self._take(item, said(item.text[:LONGEST_SAID]))
+            what = said(item.text if item.text[:1] == "{" else item.text[:LONGEST_SAID])
+            if what.trace:
+                self._take_trace(item, what)
+            else:
+                self._take(item, what)
         if self._waiting and item.text and not is_progress_bar(item.text):
             self._show_after(item)
         self._above.append(item)
@@ -71,6 +76,15 @@ class Assembler:
         self._open[source] = tracebacks
         if tracebacks.is_idle and not tracebacks.crashed:
             del self._open[source]
+
+    def _take_trace(self, raw: RawLine, record: Said) -> None:
+        """A traceback in one line: its record stands above it."""
+        self._above.append(raw)
+        for number, line in enumerate(record.trace):
+            level = "" if number else record.level
+            self._take(raw, replace(record, text=line, level=level, is_record=False, trace=()))
+        if (tracebacks := self._open.pop(record.source, None)) is not None:
+            tracebacks.finish()
 
     def _plain(self, raw: RawLine, what: Said) -> Draft | None:
         """A line that is no part of a traceback. Returns the fault where the interpreter says it crashed."""

@@ -1,5 +1,6 @@
 """Whole logs: any bytes, in bounded pieces; real failures, alone and hidden among ordinary lines."""
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -21,7 +22,10 @@ PIECES = (
     b"During handling of the above exception, another exception occurred:",
     b"ray.exceptions.RayTaskError(KeyError): ray::f() (pid=1)",
     b"\xe2\x95\xad\xe2\x94\x80 Traceback (most recent call last)", b"\xe2\x94\x82 ",
-    b'{"message": {"message": 3}}', b"Fatal Python error: Aborted",
+    b'{"message": {"message": 3}}', b'{"log": "KeyError: 3", "stream": "stderr"}',
+    b'{"level": "error", "msg": "m", "exc": "Traceback (most recent call last):'
+    b'\\n  File \\"a.py\\", line 3, in f\\nKeyError: 1"}',
+    b"2026-11-26T12:00:00.123456789Z stderr F ", b"Fatal Python error: Aborted",
     b"Current thread 0x0 (most recent call first):", b"step:1 - loss:nan", b"Call stack:", b"{", b"}",
 )  # fmt: skip
 
@@ -41,6 +45,43 @@ def test_nothing_breaks_it_and_each_line_is_what_an_editor_shows(data: bytes, bl
     for fault in log.faults:
         assert len(fault.lines) == len(fault.said)
         assert all(frame.path in texts[frame.line] for frame in fault.frames)
+
+
+def test_a_traceback_in_a_record_of_json_is_read_as_if_it_were_printed(tmp_path: Path) -> None:
+    trace = "Traceback (most recent call last):\n  File \"t.py\", line 8, in <module>\n    f(x)\nKeyError: 'weight'\n"
+    records = [
+        {"level": "info", "msg": "sample: CUDA out of memory"},
+        {"level": "error", "msg": "training loop failed", "rank": 1, "exc_info": trace},
+        {"level": "info", "msg": "bye"},
+    ]
+    text = "\n".join(map(json.dumps, records))
+    quoted, fault = log_of(tmp_path, text, ["out of memory"]).faults
+    assert (quoted.level, quoted.said) == ("info", ("sample: CUDA out of memory",))
+    assert (fault.type, fault.said, fault.source) == ("KeyError", ("KeyError: 'weight'",), "rank 1")
+    assert fault.uncaught and not fault.handled
+    assert fault.lines[0].text == text.split("\n")[1]
+    assert [(frame.line, frame.function, frame.code) for frame in fault.frames] == [(2, "<module>", "f(x)")]
+    records[1] |= {"level": "warning"}
+    assert log_of(tmp_path, "\n".join(map(json.dumps, records))).faults[-1].handled
+
+
+def test_lines_in_the_wrappings_of_containers_are_read_as_the_program_printed_them(tmp_path: Path) -> None:
+    printed = (
+        "Traceback (most recent call last):",
+        '  File "t.py", line 8, in <module>',
+        "    f(x)",
+        "KeyError: 1",
+    )
+        "Traceback (most recent call last):",
+        '  File "t.py", line 8, in <module>',
+        "    f(x)",
+        "KeyError: 1",
+    )
+    docker = "\n".join(json.dumps({"log": f"{line}\n", "stream": "stderr", "time": "x"}) for line in printed)
+    kubernetes = "\n".join(f"2026-11-26T12:00:00.123456789Z stderr F {line}" for line in printed)
+    for text in (docker, kubernetes):
+        (fault,) = log_of(tmp_path, text).faults
+        assert (fault.type, fault.uncaught, [frame.line for frame in fault.frames]) == ("KeyError", True, [2])
 
 
 def test_an_empty_file_and_one_that_is_not_there(tmp_path: Path) -> None:
