@@ -8,7 +8,7 @@ from monitors.health.divergence import KlExplosion, LossDivergence
 from monitors.health.evaluation import EvaluationFails
 from monitors.health.evidence import Progress
 from monitors.health.gradients import GradientSpikes
-from monitors.health.learning_signal import NoSignal
+from monitors.health.learning_signal import FlatLoss, NoSignal
 from monitors.health.names import read
 from monitors.health.not_finite import NotFinite
 from monitors.health.policy import AllClipped, EntropyCollapse, LengthAtCap
@@ -33,6 +33,7 @@ class Course:
             RewardStuck(),
             RewardCollapse(self._progress, window),
             NoSignal(),
+            FlatLoss(),
             EntropyCollapse(self._progress, shortened),
             KlExplosion(),
             GradientSpikes(),

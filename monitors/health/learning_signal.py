@@ -1,4 +1,7 @@
-"""Steps that teach nothing: no difference within the groups, or gradients that are exactly zero."""
+"""Steps that teach nothing: no difference within the groups, gradients that are exactly zero, or a loss that
+never moves."""
+
+import math
 
 from monitors.health.evidence import Streak
 from monitors.health.types import Alarm, Rule, Seen
@@ -6,6 +9,8 @@ from monitors.health.types import Alarm, Rule, Seen
 ROWS = 20
 AT_END = 8
 WORTHLESS_ROWS = 10
+FLAT_ROWS = 100
+ROUND_DIGITS = 2  # a loss that is printed with no more may seem to stand still
 
 
 class NoSignal(Rule):
@@ -46,6 +51,39 @@ class NoSignal(Rule):
         text = f"nothing is learned: {self._what} {self._streak.where} ({count} rows)"
         worthless = self._reward is None and count >= WORTHLESS_ROWS  # supervised: so it was all along
         return self._streak.alarm("no_signal", text, worthless=worthless)
+
+    def at_end(self) -> Alarm | None:
+        return self.alarm() if self._streak.count >= AT_END else None
+
+
+class FlatLoss(Rule):
+    """Without rewards, every loss is the same to the last digit that is printed, from the first row on:
+    nothing that is trained reaches it, or the learning rate is 0."""
+
+    def __init__(self) -> None:
+        self._streak = Streak()
+        self._losses: dict[str, float] | None = None
+        self._has_moved = False
+
+    def add(self, seen: Seen) -> None:
+        if self._has_moved or not seen.losses:
+            return
+        if self._losses is None:
+            self._losses = dict(seen.losses)
+        self._has_moved = "reward" in seen.of or seen.losses != self._losses or not self._is_exact
+        self._streak.take(not self._has_moved, seen)
+        self.standing = self._streak.count >= FLAT_ROWS
+
+    @property
+    def _is_exact(self) -> bool:
+        losses = (self._losses or {}).values()
+        return any(math.isfinite(loss) and loss != float(f"{loss:.{ROUND_DIGITS}g}") for loss in losses)
+
+    def alarm(self) -> Alarm:
+        count = self._streak.count
+        told = ", ".join(f"{name} is exactly {value:g}" for name, value in (self._losses or {}).items())
+        text = f"nothing is learned: {told} in all {count} rows from the first one on"
+        return self._streak.alarm("no_signal", text, worthless=count >= WORTHLESS_ROWS)
 
     def at_end(self) -> Alarm | None:
         return self.alarm() if self._streak.count >= AT_END else None

@@ -47,6 +47,12 @@ def test_reward_that_does_not_move(rows: list[dict[str, float]], found: dict[str
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
+        ([{"train_loss": 2.3068}] * 7, {}),
+        ([{"train_loss": 2.3068}] * 9, {"no_signal": False}),
+        ([{"train_loss": 2.3068, "val_loss": 2.31}] * 10, {"no_signal": True}),
+        ([{"train_loss": 2.3}] * 50, {}),
+        ([{"train_loss": 2.3068, "reward": 1.0}] * 50, {}),
+        ([{"train_loss": 2.3068}] * 50 + [{"train_loss": 2.3067}], {}),
         ([{"loss": 0.0, "grad_norm": 0.0}] * 9, {"no_signal": False}),
         ([{"loss": 0.0, "grad_norm": 0.0}] * 10, {"no_signal": True}),
         ([{"loss": 0.1, "grad_norm": 1.0}] + [{"loss": 0.0, "grad_norm": 0.0}] * 90, {}),
