@@ -36,7 +36,6 @@ from monitors.metrics_file import MetricTable
 LAST_LINES = 30
 MOST_ALSO = 6
 SURE_OF_END = 0.9
-LIKELY_END = 0.6
 
 
 def diagnose(
@@ -56,7 +55,7 @@ def diagnose(
     sample = ends.out_of_memory(files.resources) if found.signature == KILLED else None
     if sample is None:
         return found
-    return _diagnosis(log, ends.KILLED_WITHOUT_MEMORY, LIKELY_END, evidence=(sample,))
+    return _diagnosis(log, ends.KILLED_WITHOUT_MEMORY, ends.LIKELY, evidence=(sample,))
 
 
 def diagnose_log(
@@ -81,11 +80,15 @@ def _conclude(log: Log, catalogue: SignatureCatalogue, end: End) -> Diagnosis:
         if end.succeeded is None and best.fault is not None and ranking.seems_over(best.fault, log):
             best = candidates[0] = replace(best, breadth="last_resort")
         evidence = citing.of_candidate(log, best, candidates)
+        if (earlier := ranking.reported_before(log, best, candidates)) is not None:
+            told = f"{best.cause} Another process had reported an error before: {earlier.said[0][:300]}"
+            best = candidates[0] = replace(best, breadth="last_resort", cause=told)
+            evidence = (*citing.of_fault(log, earlier), *evidence)
         best = replace(best, captures={**_root_of(best), **best.captures})
         return _diagnosis(log, best, ranking.confidence(candidates), candidates, evidence)
     if end.family != UNKNOWN:
         shown = citing.of_candidate(log, best, candidates) if best is not None else ()
-        return _diagnosis(log, end, LIKELY_END, candidates, shown)
+        return _diagnosis(log, end, end.confidence, candidates, shown)
     if _nothing_failed(log, end, best):
         return _diagnosis(log, _well_ended(end, candidates), SURE_OF_END, candidates)
     text, captures = end.cause or _without_a_cause(log), {}

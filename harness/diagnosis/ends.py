@@ -13,15 +13,19 @@ NOT_FINITE = "values_not_finite"
 DEADLINE = "deadline"
 SHARE_USED = 0.95
 """Of the memory that the training had or could have had: above it, SIGKILL came from the lack of it."""
+LIKELY, OPAQUE = 0.6, 0.4
+"""How sure the end alone makes, of its own kind and of a process that somebody ended who does not say why."""
 _FROM_SHELL = 128
 
 
 @dataclass(frozen=True)
 class End(Cause):
     """What an end means. `is_final`: nothing in the log could say more; otherwise a cause found there goes
-    before. `succeeded`: whether the command did, None where its end is not known."""
+    before. `succeeded`: whether the command did, None where its end is not known. `confidence`: as the only
+    thing that is known."""
 
     is_final: bool = False
+    confidence: float = LIKELY
     succeeded: bool | None = False
 
 
@@ -36,16 +40,18 @@ _OUTSIDE = End(
     "terminated_from_outside",
     "The training was ended from outside by {}, as at a pre-emption or a shutdown.",
     transient=True,
+    confidence=OPAQUE,
 )
 _CRASH = End(
     "native_crash", "killed_by_signal", "The training was killed by {}.", remedies=("fault_handler",)
 )
+_KILLED = replace(_OUTSIDE, signature=KILLED, cause="The training was killed by {}.")
 _LIMIT = End("os_limit", "limit_signal", "The training went over a limit of the system ({}).")
 _SIGNALS: Mapping[int, End] = {
     signal.SIGTERM: _OUTSIDE,
     signal.SIGHUP: _OUTSIDE,
     signal.SIGINT: End("user_interrupt", "interrupted", "The training was interrupted by {}."),
-    signal.SIGKILL: End("worker_died_opaque", KILLED, "The training was killed by {}.", transient=True),
+    signal.SIGKILL: _KILLED,
     signal.SIGXCPU: _LIMIT,
     signal.SIGXFSZ: _LIMIT,
     **dict.fromkeys(

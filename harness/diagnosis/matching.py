@@ -50,8 +50,10 @@ def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
 
 
 def _telling(found: Sequence[Match]) -> Sequence[Match]:
-    """Of last resorts the first, and only where nothing else is known of a fault."""
-    return [match for match in found if match.signature.breadth != "last_resort"] or found[:1]
+    """What only nominates a fault counts where nothing knows it exactly; of last resorts the first, and only
+    where nothing else is known."""
+    known = [match for match in found if match.signature.breadth == "specific"]
+    return known or [match for match in found if match.signature.breadth != "last_resort"] or found[:1]
 
 
 def of_own_code(fault: Fault) -> dict[str, str]:

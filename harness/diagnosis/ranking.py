@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from harness.diagnosis.matching import Match
 from harness.diagnosis.signatures.schema import Breadth
-from harness.diagnosis.types import UNKNOWN, Cause, Fault, Level, Log, Role
+from harness.diagnosis.types import FAULTS, UNKNOWN, Cause, Fault, Level, Log, Role
 from monitors.health import Alarm
 from monitors.log_prefixes import said
 
@@ -62,6 +62,8 @@ CONSEQUENCES = {
     "user_interrupt": -0.5,
 }
 """Families that are often what others see of a failure: they are the cause only where nothing else is."""
+WORTHLESS = "silent_bad_metrics"
+"""The family of what a success does not get over: it ended well, and its numbers mean nothing."""
 EXPLAINS = {"gpu_hardware": 1.0}
 """Families that explain what processes say: the kernel tells of broken hardware a little later."""
 LAST_WORDS = 5
@@ -87,7 +89,12 @@ LASTING = ("numerics_nan", "silent_bad_metrics", "hang_no_output", "resources_un
 """Families that are reported again and again because they last, not because they are got over."""
 OF_UNKNOWN = 0.4
 _BY_STRENGTH = ((5.0, 0.95), (4.0, 0.92), (3.0, 0.88), (2.25, 0.78), (1.5, 0.65), (0.75, 0.45), (0.0, 0.3))
-_BY_LEAD = ((2.0, 1.0), (1.0, 0.95), (0.5, 0.88), (0.0, 0.75))
+_BY_LEAD = ((2.0, 1.0), (1.0, 0.95))
+TOSS_UP = 0.4
+"""With a rival of another family less than a point behind, two of nine were right on logs nobody had seen."""
+QUOTED = 0.45
+"""How sure a line without an exception makes where another exception, from the author's own code, ends the
+program below it: the line may quote a sample, a document or advice."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +178,18 @@ def confidence(candidates: Sequence[Candidate]) -> float:
     rivals = [each.points for each in others if each.breadth != "kind_of_message"]
     lead = best.points - max(rivals, default=-10.0)
     by_strength = next((share for least, share in _BY_STRENGTH if best.strength >= least), 0.2)
-    sure = by_strength * next((share for least, share in _BY_LEAD if lead >= least), 0.6)
-    return round(min(sure, AT_MOST.get(best.breadth, 1.0)), 2)
+    sure = by_strength * next((share for least, share in _BY_LEAD if lead >= least), TOSS_UP)
+    most = min(AT_MOST.get(best.breadth, 1.0), QUOTED if _may_be_quoted(best, candidates) else 1.0)
+    return round(min(sure, most), 2)
+
+
+def _may_be_quoted(best: Candidate, candidates: Iterable[Candidate]) -> bool:
+    """True if it is a line alone of no level, and the last uncaught exception below tells something else."""
+    if best.fault is None or best.fault.type or best.fault.level:
+        return False
+    ends = [each for each in candidates if each.fault is not None and each.fault.uncaught]
+    last = max(ends, key=lambda each: each.line, default=None)
+    return last is not None and last.line > best.line and last.family not in (best.family, *CONSEQUENCES)
 
 
 def _of_match(match: Match, course: _Course, succeeded: bool) -> Candidate:
@@ -242,7 +259,11 @@ def _what_followed(fault: Fault, course: _Course, family: str, succeeded: bool) 
         if spread > INCIDENT_LINES and spread > course.line_count / 10:
             return RECURS
     is_last_word = course.ends_in_trouble and course.done <= fault.last and not course.rows_after(fault.line)
-    if succeeded and not (is_last_word and (fault.uncaught or fault.level == "fatal")):
+    if (
+        succeeded
+        and family != WORTHLESS
+        and not (is_last_word and (fault.uncaught or fault.level == "fatal"))
+    ):
         return CAME_TO_ITS_END
     if not course.goes_on_after(fault.line):
         return 0.0
@@ -258,6 +279,17 @@ def seems_over(fault: Fault, log: Log) -> bool:
     """True if a fault is no more than a hint where the end of the command is not known: no error reaches into
     the last lines of the log, or the training says below it that it is done."""
     return not log.ends_in_trouble or _done_at(log) > fault.reaches
+
+
+def reported_before(log: Log, best: Candidate, candidates: Iterable[Candidate]) -> Fault | None:
+    """Of what others see of a failure, the first error above it of another process that no signature knows:
+    the cause, in words of the author's own."""
+    if best.fault is None or not best.fault.source or best.family not in CONSEQUENCES:
+        return None
+    known = {each.line for each in candidates if each.family != UNKNOWN}
+    open_errors = (fault for fault in log.faults if fault.level in FAULTS and not fault.handled)
+    others = (fault for fault in open_errors if fault.source != best.fault.source)
+    return next((fault for fault in others if fault.line < best.line and fault.line not in known), None)
 
 
 def says_done(log: Log) -> bool:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.attempt import SURE_ENOUGH
 from harness.diagnosis import citing, matching
-from harness.diagnosis.ranking import Candidate, confidence, rank
+from harness.diagnosis.ranking import QUOTED, Candidate, confidence, rank, reported_before
 from harness.diagnosis.signatures import SignatureCatalogue
 from harness.diagnosis.signatures.schema import parse
 from harness.diagnosis.types import Fault, Frame, Log, SeenRow
@@ -112,11 +113,37 @@ def test_alarms_count_less_than_a_crash_and_more_than_nothing() -> None:
     assert not ranked(alarms=(replace(alarm, passed=True),))
 
 
-def test_confidence_falls_when_another_family_is_close() -> None:
+def test_a_cause_beside_which_another_family_is_close_is_not_sure_enough_to_act_on() -> None:
     sure = ranked(raised(10, OOM))
     unsure = ranked(raised(10, OOM), raised(2_000, "ValueError: Connection refused"))
-    assert confidence(sure) > confidence(unsure) > 0.4
+    assert confidence(sure) >= 0.9
+    assert 0.3 < confidence(unsure) < SURE_ENOUGH
     assert confidence([]) < 0.5
+
+
+def test_a_plain_line_above_an_exception_of_another_kind_may_be_quoted() -> None:
+    quote = fault(3, f"sample 12: {OOM}", level="")
+    alone, above = ranked(quote), ranked(quote, raised(40, "TypeError: not a number"))
+    assert above[0].family == alone[0].family == "gpu_oom"
+    assert confidence(above) <= QUOTED < confidence(alone)
+    follows = ranked(quote, raised(40, "RuntimeError: Watchdog caught collective"))
+    assert confidence(follows) > QUOTED
+
+
+def test_what_another_process_reported_before_a_consequence_is_pointed_at() -> None:
+    timeout = raised(30, "RuntimeError: Watchdog caught collective", source="rank 0")
+    reported = fault(10, "ERROR loader stopped: not a number", source="rank 1")
+    assert reported_of(timeout, reported) == reported
+    assert reported_of(timeout, replace(reported, source="rank 0")) is None
+    assert reported_of(timeout, replace(reported, handled=True)) is None
+    assert reported_of(timeout, fault(40, "ERROR loader stopped", source="rank 1")) is None
+    assert reported_of(raised(30, OOM, source="rank 0"), reported) is None
+
+
+def reported_of(*faults: Fault) -> Fault | None:
+    log = Log(Path("x.log"), tuple(sorted(faults, key=lambda each: each.line)), line_count=100)
+    candidates = rank(log, matching.matches(log, BOOK))
+    return reported_before(log, candidates[0], candidates)
 
 
 def test_evidence_is_cited_as_it_stands_with_where_it_came_from() -> None:
