@@ -48,7 +48,10 @@ def test_nothing_breaks_it_and_each_line_is_what_an_editor_shows(data: bytes, bl
 
 
 def test_a_traceback_in_a_record_of_json_is_read_as_if_it_were_printed(tmp_path: Path) -> None:
-    trace = "Traceback (most recent call last):\n  File \"t.py\", line 8, in <module>\n    f(x)\nKeyError: 'weight'\n"
+    trace = (
+        'Traceback (most recent call last):\n  File "t.py", line 8, in <module>\n    f(x)\n'
+        "KeyError: 'weight'\n"
+    )
     records = [
         {"level": "info", "msg": "sample: CUDA out of memory"},
         {"level": "error", "msg": "training loop failed", "rank": 1, "exc_info": trace},
@@ -67,11 +70,6 @@ def test_a_traceback_in_a_record_of_json_is_read_as_if_it_were_printed(tmp_path:
 
 def test_lines_in_the_wrappings_of_containers_are_read_as_the_program_printed_them(tmp_path: Path) -> None:
     printed = (
-        "Traceback (most recent call last):",
-        '  File "t.py", line 8, in <module>',
-        "    f(x)",
-        "KeyError: 1",
-    )
         "Traceback (most recent call last):",
         '  File "t.py", line 8, in <module>',
         "    f(x)",
