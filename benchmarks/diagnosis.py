@@ -129,12 +129,14 @@ def accuracy_rows(way: str, all_judged: Sequence[Judged]) -> list[Row]:
     root = share(each.verdict.root for each in failures)
     peer = share(each.peer for each in failures)
     wrong = share(each.verdict.confidently_wrong for each in failures)
+    acts = share(each.verdict.wrong_and_acts for each in failures)
     sure = sum(verdict.confidently_wrong for verdict in healthy)
     return [
         Row(f"{way}: right family first", right, ">= 90 %", "names none"),
         Row(f"{way}: root line in the evidence", root, ">= 95 %", f"last Error line: {peer}"),
         Row(f"{way}: evidence that is not in the log", str(invented), "0", ""),
         Row(f"{way}: failures, confident wrong answers", wrong, "<= 2 %", ""),
+        Row(f"{way}: failures, wrong and sure enough to act on it", acts, "<= 2 %", ""),
         Row(f"{way}: healthy logs, confident wrong answers", f"{sure} of {len(healthy)}", "0", ""),
         Row(
             f"{way}: time per log, median / worst",

@@ -83,6 +83,7 @@ class OpenException:
         ends = bool(self.wrapped) or any(_MAIN.match(frame.function) for frame in self.frames[:2])
         draft.uncaught = ends and not handled
         draft.handled = draft.handled or (self.warned_of and not draft.uncaught)
+        draft.heralded = not (handled or self.mild or self.got_over)
         self.frames, self.waited = [], 0
         return draft
 
@@ -171,10 +172,10 @@ def is_progress(text: str) -> bool:
 
 
 def heralds(above: RawLine, source: str) -> tuple[bool, bool]:
-    """True if the line right above a traceback is a log record that says that what it prints was got over;
-    and true if that line only warns of a failure."""
+    """True if the line right above a traceback is a log record that says: what it prints was got over;
+    one that only informs speaks of something else. And true if that line only warns of a failure."""
     record = said(above.text)
     if record.source != source:
         return False, False
     warns = record.level == "warning" and _FAILED.search(record.text) is not None
-    return record.is_record and is_handled(record.text), warns
+    return record.is_record and record.level != "info" and is_handled(record.text), warns

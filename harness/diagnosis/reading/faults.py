@@ -26,7 +26,8 @@ LINES_THAT_MAY_SAY_HANDLED = 2
 
 @dataclass
 class Draft:
-    """A fault that is still being read."""
+    """A fault that is still being read. `heralded`: only the line above it, which warns, tells that it may
+    have been got over."""
 
     raw: RawLine
     lines: list[Line]
@@ -37,6 +38,7 @@ class Draft:
     frames: list[Frame] = field(default_factory=list)
     wrapped_in: list[str] = field(default_factory=list)
     handled: bool = False
+    heralded: bool = False
     uncaught: bool = False
     before: tuple[RawLine, ...] = ()
     after: list[Line] = field(default_factory=list)
@@ -83,10 +85,12 @@ class Draft:
         )
 
     def _is_the_last_word(self) -> bool:
-        """True if it ended a process, of which there is nothing more but what others say of its end: whatever
-        the line above it speaks of, nobody got over it."""
+        """True if there is nothing more of its process but what others say of its end: whatever the line
+        above it speaks of, nobody got over it."""
         after = (self.end_of_chain or self).after
-        return self.uncaught and (not after or severity(said(after[0].text)) in FAULTS)
+        if not after:
+            return self.uncaught or self.heralded
+        return self.uncaught and severity(said(after[0].text)) in FAULTS
 
     def _was_got_over(self) -> bool:
         """True if the same process says right below that it went on; a log record of its own may be about

@@ -13,6 +13,7 @@ RICH_FRAME = re.compile(
 )
 RICH_CODE = re.compile(r"^❱\s*\d+\s(?P<code>.*)$")
 RICH_BOX = re.compile(r"^\s*[╭│╰][\s─]?")
+BESIDE_FRAMES = re.compile(r"^  (?P<exception>[A-Za-z_][\w.]*(?:Error|Exception): .*)$")
 NO_CODE = re.compile(
     r"^[\s|]*[\^~][\s^~|]*$"
     r"|^\s*\[Previous line repeated \d+ more times?\]"

@@ -136,6 +136,10 @@ class Tracebacks:
         if not body.strip() or lines.NO_CODE.match(text) or lines.INTRODUCTION.match(body):
             return True
         rich = lines.RICH_CODE.match(body)
+        if not now.wants_code and (
+            stated := lines.BESIDE_FRAMES.match(body)
+        ):  # below what Keras calls user code
+            body = stated["exception"]
         is_code = body[0].isspace() or rich is not None
         if not is_code and (type := lines.exception_type(body, after_frames=True, at_once=now.adjacent)):
             return self._name(raw, body, type)

@@ -47,7 +47,7 @@ class Label:
 @dataclass(frozen=True)
 class Verdict:
     """How a diagnosis did. `root`: None where there is no root line to be found; `invented`: lines of the
-    evidence that do not stand at their numbers."""
+    evidence that do not stand at their numbers; `acts`: it is sure enough for something to be changed."""
 
     label: Label
     said: str
@@ -57,10 +57,15 @@ class Verdict:
     root: bool | None
     invented: int
     cause: str = ""
+    acts: bool = False
 
     @property
     def confidently_wrong(self) -> bool:
         return not self.right and self.confidence >= CONFIDENT
+
+    @property
+    def wrong_and_acts(self) -> bool:
+        return not self.right and self.acts
 
 
 def read_labels(folder: Path) -> list[Label]:
@@ -106,6 +111,7 @@ def judge(label: Label, found: Diagnosis, content: bytes) -> Verdict:
         root,
         sum(not stands(item, lines) for item in found.evidence),
         found.cause,
+        found.is_sure,
     )
 
 

@@ -194,8 +194,16 @@ def test_forms_of_tracebacks(tmp_path: Path, head: str) -> None:
 def test_what_is_announced_as_got_over_is_handled(tmp_path: Path, head: str) -> None:
     text = f'{head}\nTraceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nKeyError: 1\n'
     assert only_fault(tmp_path, text).handled
-    text = text.replace(head, "2026-11-21 06:12:13,825 INFO [trainer] starting")
+    for other in ("starting", "overflow, ignoring this gradient"):
+        text = text.replace(head, f"2026-11-21 06:12:13,825 INFO [trainer] {other}")
+        assert not only_fault(tmp_path, text).handled
+
+
+def test_a_warning_above_the_last_words_of_a_log_may_be_about_something_else(tmp_path: Path) -> None:
+    text = "2026-11-21 06:12:13,825 WARNING [registry] failed to find a scope\n"
+    text += 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nKeyError: 1\n'
     assert not only_fault(tmp_path, text).handled
+    assert only_fault(tmp_path, f"{text}\nstep 3\n").handled
 
 
 def test_a_retry_said_right_below_makes_it_handled_unless_it_ended_the_process(tmp_path: Path) -> None:
