@@ -42,6 +42,9 @@ RAY = re.compile(
 )
 _RANK = re.compile(r"\s*\[(?:rank|default|RANK ?|\d{1,3},)(?P<rank>\d+)\](?:<std(?:err|out)>)?:? ?")
 _TASK = re.compile(r"(?P<rank>\d{1,5}): (?=\S|\s{2,})")
+_MACHINE = re.compile(  # pdsh's, in front of a traceback only: other programs name themselves like this
+    r"(?P<host>[a-z][\w.-]*\d[\w.-]*): (?=Traceback \(| {2,}\S|[A-Z]\w*(?:Error|Exception)\b)"
+)
 _CONTAINER = re.compile(r"(?P<name>[a-z][\w.-]*?[-_]\d+)\s*\| ?")
 _RUNTIME = re.compile(rf"{_STAMP} std(?:out|err) [FP] ")  # Kubernetes' logs of containers
 _POD = re.compile(r"\[pod/(?P<name>[\w.-]+)/[\w.-]+\] ?")
@@ -227,4 +230,5 @@ _SOURCES: tuple[tuple[re.Pattern[str], str, Callable[[re.Match[str]], str]], ...
     (_TASK, "0123456789", lambda found: f"task {found['rank']}"),
     (_SYSTEM, "<0123456789JFMASONDTW", lambda found: found["name"]),
     (_CONTAINER, "", lambda found: found["name"]),
+    (_MACHINE, "", lambda found: found["host"]),
 )

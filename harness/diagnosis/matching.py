@@ -190,7 +190,7 @@ def _evidence(found: _Found, fault: Fault) -> tuple[int, ...]:
     """The naming line, the lines of the message, and the frame or neighbour where something was found."""
     numbers = [line.number for line in fault.lines[:MOST_LINES]]
     if (hit := found.get("frames")) is not None:
-        numbers += [frame.line for frame in fault.frames if _touches(hit, frame.text, frame.code)][:2]
+        numbers += [frame.line for frame in fault.frames if _touches(hit, frame.stated, frame.code)][:2]
     if (hit := found.get("near")) is not None:
         numbers += [line.number for line in (*fault.before, *fault.after) if _touches(hit, line.text)][:2]
     return tuple(dict.fromkeys(numbers))

@@ -17,7 +17,7 @@ FAULTS: tuple[Level, ...] = ("error", "fatal")
 """Levels that are a fault by themselves."""
 LINES_OF_AN_END = 3
 _COMPILED = (".pyx", ".pxi", ".pxd")  # what Cython compiled; the frames of a library name no folder of it
-_LINE_NUMBER = re.compile(r"\bline (\d+)")
+_LINE_NUMBER = re.compile(r"\bline (\d+)|:(\d+),? in ")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,15 @@ class Frame:
     def place(self) -> str:
         """Such as `train.py, line 12`."""
         number = _LINE_NUMBER.search(self.text)
-        return f"{self.path}, line {number[1]}" if number else self.path
+        return f"{self.path}, line {number[1] or number[2]}" if number else self.path
+
+    @property
+    def stated(self) -> str:
+        """As Python states it, whoever printed it."""
+        if self.text.startswith('File "'):
+            return self.text
+        number = _LINE_NUMBER.search(self.text)
+        return f'File "{self.path}", line {number[1] or number[2] if number else 0}, in {self.function}'
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class Fault:
     @cached_property
     def trace(self) -> str:
         """The frames with their code, one per line, outermost first."""
-        return "\n".join(part for frame in self.frames for part in (frame.text.strip(), frame.code) if part)
+        return "\n".join(part for frame in self.frames for part in (frame.stated, frame.code) if part)
 
     @cached_property
     def own_frame(self) -> Frame | None:

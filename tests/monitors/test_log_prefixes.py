@@ -15,6 +15,8 @@ ERROR 11-21 06:12:13 core.py:390] failed⇒⇒error⇒failed
 [rank3]:[E1121 10:00:00.123456789 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog⇒rank 3⇒error⇒[Rank 3] Watchdog
 (TaskRunner pid=7) [rank3]: text⇒TaskRunner pid=7, rank 3⇒⇒text
 3:   File x⇒task 3⇒⇒  File x
+x1000c0s6b0n0: RuntimeError: x⇒x1000c0s6b0n0⇒⇒RuntimeError: x
+node-3:   File x⇒node-3⇒⇒  File x
 worker-1  |     x = f()⇒worker-1⇒⇒    x = f()
 [pod/trainer-0/main] text⇒trainer-0⇒⇒text
 2026-11-26T12:00:00.123456789Z stderr F ERROR:root:text⇒⇒error⇒text

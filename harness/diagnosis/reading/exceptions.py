@@ -22,6 +22,7 @@ _MAIN = re.compile(
     r"^(?:<module>|_run_module_as_main|_bootstrap|_bootstrap_inner|spawn_main|_worker_loop|main_loop"
     r"|run_engine_core|worker_main|worker_busy_loop|default_worker)$"
 )
+_OF_A_CELL = re.compile(r"^<(?:module|cell line: \d+)>(?:\(\))?$")
 _TOOL = re.compile(r"^(?:wandb|swanlab|srun|slurmstepd|bash|make|\+|\$|root@\S+):? ")
 _NOTICES = re.compile(
     r"^(?:\w*Warning: |.*\bNCCL INFO |huggingface/tokenizers: |Token indices sequence length )"
@@ -49,6 +50,7 @@ class OpenException:
     indent: int = 0
     frames: list[Frame] = field(default_factory=list)
     wants_code: bool = False
+    marks_code: bool = False
     adjacent: bool = False
     wrapped: list[str] = field(default_factory=list)
     carrier: Draft | None = None
@@ -60,12 +62,14 @@ class OpenException:
         """A line without the traceback's own indentation."""
         return text.lstrip() if text[: self.indent].strip() else text[self.indent :]
 
-    def add_frame(self, raw: RawLine, found: re.Match[str]) -> None:
-        """Add a frame; the first one tells how far the traceback is indented."""
+    def add_frame(self, raw: RawLine, found: re.Match[str], marks_code: bool = False) -> None:
+        """Add a frame; the first one tells how far the traceback is indented. `marks_code`: of the lines of
+        its source that follow, a mark tells the one."""
         if not self.frames and "lead" in found.groupdict():
             self.indent = max(0, len(found["lead"]) - 2)
         self.frames.append(frame_of(raw, found))
         self.wants_code = self.adjacent = True
+        self.marks_code = marks_code
 
     def add_code(self, text: str) -> None:
         """The source of the last frame; of several lines the first."""
@@ -117,6 +121,11 @@ class OpenException:
         return self.draft is not None and lines.carries(self.draft.type, self.draft.said[0])
 
     @property
+    def is_of_user_code(self) -> bool:
+        """True if Keras wraps in it what the author's own code raised."""
+        return self.draft is not None and self.draft.said[0].endswith(": in user code:")
+
+    @property
     def is_full(self) -> bool:
         """True if its message has as many lines as are kept."""
         most = MOST_OF_A_WRAPPER if self.draft and lines.carries(self.draft.type, "") else MOST_LINES
@@ -158,7 +167,10 @@ class OpenException:
 
 def frame_of(raw: RawLine, found: re.Match[str]) -> Frame:
     """The frame that a line names."""
-    return Frame(raw.number, found[0].strip(), found["path"], found["function"] or "")
+    function = _OF_A_CELL.sub("<module>", found["function"] or "")
+    if found["path"].startswith("Cell In") and not function:
+        function = "<module>"
+    return Frame(raw.number, found[0].strip(), found["path"], function)
 
 
 def is_notice(text: str) -> bool:

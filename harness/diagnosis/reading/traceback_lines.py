@@ -9,11 +9,17 @@ FRAME = re.compile(
     r'^(?P<lead>[\s>]*)File ["“](?P<path>[^"”\n]+)["”], line (?P<number>\d+)(?:,? in (?P<function>.+))?$'
 )
 RICH_FRAME = re.compile(
-    r"^(?P<path>(?:/|\.|[A-Za-z]:|<)?[^\s:]*?[\w>]):(?P<number>\d+) in (?P<function>\S.*)$"
+    r"^(?:File )?(?P<path>(?:/|\.|[A-Za-z]:|<|~)?[^\s:]*?[\w>]):(?P<number>\d+),? in (?P<function>\S.*)$"
 )
-RICH_CODE = re.compile(r"^❱\s*\d+\s(?P<code>.*)$")
+NOTEBOOK_FRAME = re.compile(
+    r"^(?:Input )?<?(?P<path>Cell In ?\[\d+\](?=, line )|In \[\d+\](?=>? in )|ipython-input-[\w-]+(?=>? in )"
+    r"|(?:/|~)[^\s:]*\.py(?= in ))>?(?:, line \d+)?(?:,? in (?P<function>\S.*))?$"
+)
+MARKED_CODE = re.compile(r"^(?:❱|-{2,}>)\s*\d+\s?(?P<code>.*)$")  # by Rich and by notebooks
+NUMBERED_CODE = re.compile(r"^\s*\d+(?:\s|$)")
 RICH_BOX = re.compile(r"^\s*[╭│╰][\s─]?")
 BESIDE_FRAMES = re.compile(r"^  (?P<exception>[A-Za-z_][\w.]*(?:Error|Exception): .*)$")
+INDENTED_EXCEPTION = re.compile(r"^ {2,8}(?P<exception>[A-Za-z_][\w.]*(?:Error|Exception): .*)$")
 NO_CODE = re.compile(
     r"^[\s|]*[\^~][\s^~|]*$"
     r"|^\s*\[Previous line repeated \d+ more times?\]"

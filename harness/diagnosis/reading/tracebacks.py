@@ -129,22 +129,27 @@ class Tracebacks:
     def _in_frames(self, raw: RawLine, said: Said, text: str) -> bool:
         """A frame, its code, or the exception."""
         now = self._now
-        if frame := lines.FRAME.match(text) or lines.RICH_FRAME.match(text):
+        if frame := lines.FRAME.match(text):
             now.add_frame(raw, frame)
+            return True
+        if frame := lines.RICH_FRAME.match(text) or lines.NOTEBOOK_FRAME.match(text):
+            now.add_frame(raw, frame, marks_code=True)
             return True
         body = now.dedented(text)
         if not body.strip() or lines.NO_CODE.match(text) or lines.INTRODUCTION.match(body):
             return True
-        rich = lines.RICH_CODE.match(body)
+        if now.marks_code and (code := lines.MARKED_CODE.match(body) or lines.NUMBERED_CODE.match(body)):
+            now.add_code(code.groupdict().get("code", ""))
+            return True
         if not now.wants_code and (
             stated := lines.BESIDE_FRAMES.match(body)
         ):  # below what Keras calls user code
             body = stated["exception"]
-        is_code = body[0].isspace() or rich is not None
+        is_code = body[0].isspace()
         if not is_code and (type := lines.exception_type(body, after_frames=True, at_once=now.adjacent)):
             return self._name(raw, body, type)
         if is_code or (now.wants_code and not is_progress(body)):
-            now.add_code(rich["code"] if rich else body)
+            now.add_code(body)
             return True
         return self._stray(MOST_STRAY)
 
@@ -152,6 +157,8 @@ class Tracebacks:
         """More of an exception's message."""
         now = self._now
         body = now.dedented(text)
+        if (stated := self._in_user_code(raw, body)) is not None:
+            return stated
         if lines.MARKS.match(body) or (not body.strip() and now.goes_on_after_a_blank):
             return True
         if not body.strip() or lines.QUOTES.match(body):
@@ -169,6 +176,15 @@ class Tracebacks:
         now.add(raw, body)
         return True
 
+    def _in_user_code(self, raw: RawLine, body: str) -> bool | None:
+        """The exception at the end of what Keras calls user code; None for any other line."""
+        stated = lines.INDENTED_EXCEPTION.match(body) if self._now.is_of_user_code else None
+        type = lines.exception_type(stated["exception"]) if stated else None
+        if stated is None or type is None:
+            return None
+        self._now.unwrap()
+        return self._name(raw, stated["exception"], type)
+
     def _in_carried(self, raw: RawLine, said: Said, text: str) -> bool:
         """The traceback that an exception carries."""
         body = self._now.dedented(text)
@@ -180,6 +196,8 @@ class Tracebacks:
 
     def _ended(self, raw: RawLine, said: Said, text: str) -> bool:
         """A blank, or words that link a chain."""
+        if (stated := self._in_user_code(raw, text)) is not None:
+            return stated
         self._now.waited += 1
         if lines.QUOTES.match(text):
             self._now.wrapped = []  # the end of what a remote traceback carried
