@@ -198,8 +198,9 @@ class Diagnosis(Cause):
 
     @property
     def is_open(self) -> bool:
-        """True if the program knows no cause, or only its kind: a language model may name it."""
-        return self.family == UNKNOWN or self.only_nominated or bool(self.by)
+        """True if the program knows no cause, only its kind, or is not sure: a language model may name it."""
+        is_doubtful = self.only_nominated or self.confidence < SURE_ENOUGH
+        return self.family == UNKNOWN or is_doubtful or bool(self.by)
 
     @property
     def is_sure(self) -> bool:

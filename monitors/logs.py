@@ -39,6 +39,7 @@ BAR = re.compile(
 )
 
 _ELAPSED = re.compile(r" \[\d\d:")
+_TIMES = re.compile(r"^\s*\[[^\]\n]{0,200}\]")
 
 
 def expression(pattern: bytes) -> Any:
@@ -120,6 +121,12 @@ def is_progress_bar(text: str) -> bool:
         return False
     match = BAR.search(text)
     return match is not None and not text[match.end() :].rstrip().endswith("}")
+
+
+def after_bar(text: str) -> str:
+    """What another program printed right behind a progress bar, which ends without a line break."""
+    match = BAR.search(text)
+    return _TIMES.sub("", text[match.end() :], count=1).strip() if match else ""
 
 
 class LogReader:

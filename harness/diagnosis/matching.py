@@ -46,6 +46,7 @@ class Match:
 def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
     """All matches, in the order of the faults' lines and of the catalogue."""
     texts, index = [_Texts(fault) for fault in log.faults], _ClauseIndex(catalogue.signatures)
+    _join_chains(texts)
     return [match for each in texts for match in _telling(list(_of_fault(each, texts, index)))]
 
 
@@ -62,6 +63,15 @@ def of_own_code(fault: Fault) -> dict[str, str]:
     if frame is None:
         return {}
     return {"place": frame.place} | ({"code": frame.code.strip()[:LONGEST_CODE]} if frame.code else {})
+
+
+def _join_chains(texts: Sequence["_Texts"]) -> None:
+    """Let each exception know the frames of those that it led to: they tell what it was raised for."""
+    for each in texts:
+        if each.fault.chain:
+            chain = (other for other in texts if other.fault.chain == each.fault.chain)
+            later = [other.frames for other in chain if other.fault.depth > each.fault.depth]
+            each.context = "\n".join((*later, each.frames))
 
 
 class _ClauseIndex:
@@ -139,6 +149,7 @@ class _Texts:
         self.exception = _cut(fault.type)
         self.message = _cut(fault.message)
         self.frames = _cut(fault.trace)
+        self.context = self.frames
 
     @cached_property
     def near(self) -> str:
@@ -158,7 +169,7 @@ def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: _ClauseIndex) -
     for signature, clauses in index.candidates(texts):
         held = (found for clause in clauses if (found := _holds(clause, texts, all_texts)))
         for found in held:
-            if not any(_holds(unless, texts, all_texts) for unless in signature.unless):
+            if not any(_holds(unless, texts, all_texts, "context") for unless in signature.unless):
                 groups = [item for hit in found.values() for item in hit.groupdict().items()]
                 captures = of_own_code(texts.fault)
                 captures |= {name: text for name, text in groups if text is not None}
@@ -166,14 +177,18 @@ def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: _ClauseIndex) -
                 break
 
 
-def _holds(clause: Clause, texts: _Texts, all_texts: Sequence[_Texts]) -> _Found | None:
-    """What each condition of the clause found, None where one of them does not hold."""
+def _holds(
+    clause: Clause, texts: _Texts, all_texts: Sequence[_Texts], frames: str = "frames"
+) -> _Found | None:
+    """What each condition of the clause found, None where one of them does not hold. `frames`: whether its own
+    frames are searched, or those of the whole chain ("context")."""
     found: _Found = {}
     for name in ("exception", "message", "frames", "near"):
         pattern = getattr(clause, name)
         if pattern is None:
             continue
-        hit = pattern.search(getattr(texts, name)) if name != "exception" or texts.fault.type else None
+        text = getattr(texts, frames if name == "frames" else name)
+        hit = pattern.search(text) if name != "exception" or texts.fault.type else None
         if hit is None:
             return None
         found[name] = hit

@@ -62,10 +62,11 @@ CONSEQUENCES = {
     "user_interrupt": -0.5,
 }
 """Families that are often what others see of a failure: they are the cause only where nothing else is."""
-WORTHLESS = "silent_bad_metrics"
-"""The family of what a success does not get over: it ended well, and its numbers mean nothing."""
-EXPLAINS = {"gpu_hardware": 1.0}
-"""Families that explain what processes say: the kernel tells of broken hardware a little later."""
+WORTHLESS = ("silent_bad_metrics", "numerics_nan")
+"""Families of what a success does not get over: it ended well, and its numbers mean nothing."""
+EXPLAINS = {"gpu_hardware": 1.0, "time_limit": 1.0, "preempted": 1.0}
+"""Families that explain what processes say: the kernel tells of broken hardware a little later, and the
+scheduler of why it ended them."""
 LAST_WORDS = 5
 LONGEST_LAST = 1000
 _DONE = re.compile(
@@ -261,7 +262,7 @@ def _what_followed(fault: Fault, course: _Course, family: str, succeeded: bool) 
     is_last_word = course.ends_in_trouble and course.done <= fault.last and not course.rows_after(fault.line)
     if (
         succeeded
-        and family != WORTHLESS
+        and family not in WORTHLESS
         and not (is_last_word and (fault.uncaught or fault.level == "fatal"))
     ):
         return CAME_TO_ITS_END

@@ -125,7 +125,8 @@ def _take_values(found: Reading, text: str) -> None:
         known = bool(name) and kind_of(metric_name(name)) is not None
         if not name and match["after"] and not has_unit:
             continue  # `3DBall`
-        if match["number"].lower().lstrip("+-") in ("nan", "inf", "infinity") and not (has_sign or known):
+        is_finite = match["number"].lower().lstrip("+-") not in ("nan", "inf", "infinity")
+        if not (is_finite or has_sign or known or (found.counts and _is_vocabulary(name))):
             continue
         if not name and (counted := _COUNTED_NAME.search(before[-200:])):
             name, has_sign, rest = _without_link_words(counted[1]), True, before[-200:][: counted.start()]

@@ -13,10 +13,10 @@ from tests.faults.replayed.labels import Label, Verdict, judge, lines_of, read_l
 
 FOLDERS = [
     Path(__file__).parent / name
-    for name in ("replayed", "replayed_later", "replayed_fourth", "replayed_fifth")
+    for name in ("replayed", "replayed_later", "replayed_fourth", "replayed_fifth", "replayed_sixth")
 ]
 RIGHT_FAMILY = 0.9
-ROOT_SHOWN = {"replayed_fifth": 0.91}  # what was reached; 0.95 of the others
+ROOT_SHOWN = {"replayed_fifth": 0.94, "replayed_sixth": 0.93}  # what was reached; 0.95 of the others
 
 
 corpora = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

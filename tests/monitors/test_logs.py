@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitors.logs import LONGEST_LINE, Line, LogReader, clean, is_progress_bar, last_useful_lines, tail
+from monitors.logs import (
+    LONGEST_LINE,
+    Line,
+    LogReader,
+    after_bar,
+    clean,
+    is_progress_bar,
+    last_useful_lines,
+    tail,
+)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +155,12 @@ def test_useful_lines(tmp_path: Path) -> None:
     assert [line.text for line in last_useful_lines(path, 2)] == ["retry", "KeyError: 'x'"]
     assert is_progress_bar("Epoch 1: 100%|████| 3/3 [00:00<00:00]")
     assert not is_progress_bar("accuracy is 93% | better")
+
+
+def test_what_another_program_prints_behind_a_bar_is_parted_from_it() -> None:
+    bar = "  4%|▍         | 195/4600 [11:02<4:00:11,  3.27s/it]"
+    assert (
+        after_bar(f"{bar}run.sh: line 22: 31882 Killed  python x.py")
+        == "run.sh: line 22: 31882 Killed  python x.py"
+    )
+    assert after_bar(bar) == after_bar("step 3") == ""

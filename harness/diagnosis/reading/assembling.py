@@ -18,7 +18,7 @@ from harness.diagnosis.reading.rows import Rows
 from harness.diagnosis.reading.tracebacks import Tracebacks
 from harness.diagnosis.reading.words import Words
 from monitors.log_prefixes import Said, said
-from monitors.logs import is_progress_bar
+from monitors.logs import after_bar, is_progress_bar
 from monitors.metrics.parser import parse_line
 
 MOST_BELOW = 5  # lines that are not indented and belong to the message above
@@ -92,7 +92,9 @@ class Assembler:
         taken = message is not None and message.takes(raw, what)
         if message is not None and not taken:
             del self._messages[what.source]
-        if not raw.hit or is_progress_bar(what.text):
+        if raw.hit and is_progress_bar(what.text):
+            what = replace(what, text=after_bar(what.text))
+        if not raw.hit or not what.text:
             return None
         named = self._words.is_named(raw.raw)
         if taken and not named and _is_detail(what.text):

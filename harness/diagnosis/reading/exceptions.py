@@ -25,7 +25,8 @@ _MAIN = re.compile(
 _OF_A_CELL = re.compile(r"^<(?:module|cell line: \d+)>(?:\(\))?$")
 _TOOL = re.compile(r"^(?:wandb|swanlab|srun|slurmstepd|bash|make|\+|\$|root@\S+):? ")
 _NOTICES = re.compile(
-    r"^(?:\w*Warning: |.*\bNCCL INFO |huggingface/tokenizers: |Token indices sequence length )"
+    r"^(?:\[[a-z][\w.-]{1,30}\] \S|\w*Warning: |.*\bNCCL INFO |huggingface/tokenizers: "
+    r"|Token indices sequence length )"
 )
 _NO_MESSAGES = (_TOOL, lines.HANDLED_HEAD, lines.ANNOUNCES, lines.STACK, lines.WARNS, lines.CURRENT_STACK)
 _FAILED = re.compile(r"(?i)fail|error|exception|could ?n[o']t|unable|cannot")

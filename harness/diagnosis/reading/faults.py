@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.diagnosis.reading.context_windows import RawLine, Tally
 from harness.diagnosis.reading.severity import is_handled, is_over, severity
+from harness.diagnosis.reading.traceback_lines import HANDLED_HEAD
 from harness.diagnosis.types import FAULTS, Fault, Frame, Level
 from monitors.log_prefixes import said
 from monitors.logs import Line, is_progress_bar
@@ -97,6 +98,7 @@ class Draft:
         anything."""
         next_lines = (said(line.text) for line in self.after[:LINES_THAT_MAY_SAY_HANDLED])
         own = [each.text for each in next_lines if each.source == self.source and not each.is_record]
+        own = [text for text in own if not HANDLED_HEAD.match(text)]  # of what follows, not of this
         if any(map(is_over, own)):
             return True
         return bool(self.type) and not self.uncaught and any(map(is_handled, own))

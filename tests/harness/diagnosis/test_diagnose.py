@@ -110,6 +110,36 @@ def test_nothing_failed_where_the_end_or_the_log_says_so_and_nothing_more_follow
     assert ("Nothing in the log tells" in found.cause) == (family == "unknown" and status is None)
 
 
+def test_a_success_does_not_get_over_numbers_that_are_lost(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("Epoch 1/10\nBatch 1: Invalid loss, terminating training\nexported final.keras\n")
+    assert diagnose_log(log, 0).family == "numerics_nan"
+
+
+def test_what_was_asked_for_tells_which_server_was_not_reached(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(NOT_REACHED.format("sklearn/datasets/_base.py"))
+    assert diagnose_log(log, 1).family == "hub_offline"
+    log.write_text(NOT_REACHED.format("mytracker/client.py"))
+    assert diagnose_log(log, 1).family == "transient_io"
+
+
+NOT_REACHED = """Traceback (most recent call last):
+  File "/usr/lib/python3.11/socket.py", line 962, in getaddrinfo
+    for res in _socket.getaddrinfo(host, port, family, type, proto, flags):
+socket.gaierror: [Errno -2] Name or service not known
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    fetch()
+  File "/venv/lib/python3.11/site-packages/{}", line 9, in fetch
+    raise URLError(err)
+urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>
+"""
+
+
 def test_errors_that_nobody_knows_are_not_called_nothing(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text(LATER.format(1) + "ERROR: frobnication went awry\n")
@@ -134,6 +164,9 @@ def test_a_crash_by_signal_gives_way_to_what_the_log_says_and_an_end_from_outsid
     assert diagnose_log(log, -6).family == "collective_timeout"
     outside = diagnose_log(log, -15)
     assert outside.family == "worker_died_opaque" and outside.evidence[0].line == 1
+    assert outside.is_open and not outside.is_sure
+    log.write_text("step 3 loss 0.5\nwatchdog.sh: no new line in train.log for 7200 s, killing job\n")
+    assert diagnose_log(log, -9).family == "hang_no_output"
 
 
 def test_an_error_far_above_the_end_is_a_hint_unless_the_command_is_known_to_have_failed(

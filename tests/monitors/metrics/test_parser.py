@@ -84,7 +84,13 @@ def test_ordinary_lines_are_not_rows(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["step:1 - actor/loss:nan", "{'loss': nan, 'epoch': 1.0}", '{"step": 1, "loss": NaN}']
+    "text",
+    [
+        "ppo step 1 reward nan kl nan entropy nan",
+        "step:1 - actor/loss:nan",
+        "{'loss': nan, 'epoch': 1.0}",
+        '{"step": 1, "loss": NaN}',
+    ],
 )
 def test_nan_is_kept(text: str) -> None:
     row = parse_line(text)

@@ -199,6 +199,21 @@ def test_what_is_announced_as_got_over_is_handled(tmp_path: Path, head: str) -> 
         assert not only_fault(tmp_path, text).handled
 
 
+def test_an_exception_that_python_ignores_below_another_one_does_not_speak_of_it(tmp_path: Path) -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in main\n    x()\nRuntimeError: 1\n'
+    ignored = (
+        "Exception ignored in: <function A.__del__ at 0x7f>\nAssertionError: can only test a child process\n"
+    )
+    first, second = faults_of(tmp_path, text + ignored)
+    assert (first.type, first.handled) == ("RuntimeError", False)
+    assert (second.type, second.handled) == ("AssertionError", True)
+
+
+def test_what_a_program_prints_below_an_exception_under_its_own_name_is_no_part_of_it(tmp_path: Path) -> None:
+    text = "ValueError: unsupported scheduler\n[tracker] upload 1/25 ... connection reset by peer\n"
+    assert only_fault(tmp_path, text).said == ("ValueError: unsupported scheduler",)
+
+
 def test_a_warning_above_the_last_words_of_a_log_may_be_about_something_else(tmp_path: Path) -> None:
     text = "2026-11-21 06:12:13,825 WARNING [registry] failed to find a scope\n"
     text += 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    x()\nKeyError: 1\n'
