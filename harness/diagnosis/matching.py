@@ -180,8 +180,8 @@ def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: _ClauseIndex) -
 def _holds(
     clause: Clause, texts: _Texts, all_texts: Sequence[_Texts], frames: str = "frames"
 ) -> _Found | None:
-    """What each condition of the clause found, None where one of them does not hold. `frames`: whether its own
-    frames are searched, or those of the whole chain ("context")."""
+    """What each condition of the clause found, None where one of them does not hold. `frames`: which of
+    its frames are searched, its own or those of the whole chain."""
     found: _Found = {}
     for name in ("exception", "message", "frames", "near"):
         pattern = getattr(clause, name)
