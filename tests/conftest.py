@@ -1,5 +1,6 @@
 """Every test runs with a home, state folder, cache folder, shell and tmux server of its own."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -23,6 +24,15 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+gc.disable()  # until all is imported: nearly nothing of it is garbage
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
