@@ -3,11 +3,13 @@
 import gc
 import os
 import signal
+import ssl
 import subprocess
 import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+ssl.create_default_context = cache(ssl.create_default_context)  # each HTTP client reads all certificates
 gc.disable()  # until all is imported: nearly nothing of it is garbage
 
 
