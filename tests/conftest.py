@@ -28,7 +28,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-ssl.create_default_context = cache(ssl.create_default_context)  # each HTTP client reads all certificates
+# Each HTTP client reads all certificates.
+ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
 gc.disable()  # until all is imported: nearly nothing of it is garbage
 
 
