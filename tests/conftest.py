@@ -1,12 +1,15 @@
 """Every test runs with a home, state folder, cache folder, shell and tmux server of its own."""
 
+import gc
 import os
 import signal
+import ssl
 import subprocess
 import uuid
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,17 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+# Each HTTP client reads all certificates.
+ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+gc.disable()  # until all is imported: nearly nothing of it is garbage
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of every later search for garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

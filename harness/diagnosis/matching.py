@@ -5,14 +5,13 @@ take time that grows faster than a line does.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 
 from harness.diagnosis.signatures import SignatureCatalogue
-from harness.diagnosis.signatures.schema import SHORTEST_PLAIN, Clause, Signature
+from harness.diagnosis.signatures.index import ClauseIndex
+from harness.diagnosis.signatures.schema import Clause, Signature
 from harness.diagnosis.types import Fault, Log
 from harness.wording import filled
 
@@ -21,8 +20,6 @@ LONGEST_LINE = 2000
 LONGEST_CODE = 300
 GIVEN = frozenset({"place", "code"})
 """What a cause may name without a capture of its patterns."""
-_Place = tuple[int, int]
-"""A signature's number and that of one of its clauses."""
 _Found = dict[str, re.Match[str]]
 """What each condition of a clause found."""
 
@@ -45,9 +42,9 @@ class Match:
 
 def matches(log: Log, catalogue: SignatureCatalogue) -> list[Match]:
     """All matches, in the order of the faults' lines and of the catalogue."""
-    texts, index = [_Texts(fault) for fault in log.faults], _ClauseIndex(catalogue.signatures)
+    texts = [_Texts(fault) for fault in log.faults]
     _join_chains(texts)
-    return [match for each in texts for match in _telling(list(_of_fault(each, texts, index)))]
+    return [match for each in texts for match in _telling(list(_of_fault(each, texts, catalogue.clauses)))]
 
 
 def _telling(found: Sequence[Match]) -> Sequence[Match]:
@@ -74,73 +71,6 @@ def _join_chains(texts: Sequence["_Texts"]) -> None:
             each.context = "\n".join((*later, each.frames))
 
 
-class _ClauseIndex:
-    """Finds the clauses that may hold for a fault, whose patterns are searched for only then: those whose
-    exception is of its type and of whose plain texts one stands in it, or none are known."""
-
-    def __init__(self, signatures: Sequence[Signature]) -> None:
-        self._signatures = signatures
-        self._clauses = {
-            (number, index): clause
-            for number, signature in enumerate(signatures)
-            for index, clause in enumerate(signature.when)
-        }
-        self._in_message, self._in_frames = _PlainTexts(), _PlainTexts()
-        self._others: set[_Place] = set()
-        self._by_type: dict[str, set[_Place]] = {}
-        for place, clause in self._clauses.items():
-            if clause.message and clause.message.plain:
-                self._in_message.add(clause.message.plain, place)
-            elif clause.frames and clause.frames.plain:
-                self._in_frames.add(clause.frames.plain, place)
-            else:
-                self._others.add(place)
-
-    def candidates(self, texts: "_Texts") -> Iterator[tuple[Signature, Iterable[Clause]]]:
-        """Signatures in order, each with those of its clauses."""
-        found = self._others.union(self._in_message.found(texts.message), self._in_frames.found(texts.frames))
-        places = sorted(found & self._of_type(texts.exception))
-        for number, group in groupby(places, itemgetter(0)):
-            yield self._signatures[number], (self._clauses[place] for place in group)
-
-    def _of_type(self, exception: str) -> set[_Place]:
-        """The clauses for an exception of this type, "" for a line that is none."""
-        if exception not in self._by_type:
-            self._by_type[exception] = {
-                place
-                for place, clause in self._clauses.items()
-                if clause.exception is None or (exception and clause.exception.search(exception))
-            }
-        return self._by_type[exception]
-
-
-class _PlainTexts:
-    """Clauses by plain texts. A text is looked for only where its rarest three characters stand."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, list[_Place]] = {}
-        self._by_three: dict[str, set[str]] = {}
-
-    def add(self, plain: Iterable[str], place: _Place) -> None:
-        """One of these texts stands in whatever the clause holds for."""
-        for text in plain:
-            self._places.setdefault(text, []).append(place)
-            rarest = min(_threes(text), key=lambda three: len(self._by_three.get(three, ())))
-            self._by_three.setdefault(rarest, set()).add(text)
-
-    def found(self, text: str) -> Iterator[_Place]:
-        """The clauses of which a plain text stands in this one, its case aside."""
-        searched = text.lower()
-        for three in self._by_three.keys() & _threes(searched):
-            for plain in self._by_three[three]:
-                if plain in searched:
-                    yield from self._places[plain]
-
-
-def _threes(text: str) -> set[str]:
-    return {text[at : at + SHORTEST_PLAIN] for at in range(len(text) - SHORTEST_PLAIN + 1)}
-
-
 class _Texts:
     """What is searched for one fault, by the names of a clause's conditions; lines are cut."""
 
@@ -164,9 +94,9 @@ def _cut(text: str) -> str:
     return "\n".join(line[:LONGEST_LINE] for line in text.split("\n"))
 
 
-def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: _ClauseIndex) -> Iterator[Match]:
+def _of_fault(texts: _Texts, all_texts: Sequence[_Texts], index: ClauseIndex) -> Iterator[Match]:
     """The signatures that hold for this fault."""
-    for signature, clauses in index.candidates(texts):
+    for signature, clauses in index.candidates(texts.exception, texts.message, texts.frames):
         held = (found for clause in clauses if (found := _holds(clause, texts, all_texts)))
         for found in held:
             if not any(_holds(unless, texts, all_texts, "context") for unless in signature.unless):

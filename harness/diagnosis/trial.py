@@ -49,9 +49,13 @@ def of_texts(signatures: Sequence[Signature], texts: dict[str, str]) -> Iterator
     """Those of these texts, by what they are called, that the signatures catch."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "example.log"
-        for where, text in texts.items():
-            log.write_text(text, encoding="utf-8")
-            yield from of_logs(signatures, [(where, log)])
+
+        def written() -> Iterator[tuple[str, Path]]:
+            for where, text in texts.items():
+                log.write_text(text, encoding="utf-8")
+                yield where, log
+
+        yield from of_logs(signatures, written())
 
 
 def of_logs(signatures: Sequence[Signature], logs: Iterable[tuple[str, Path]]) -> Iterator[Caught]:
@@ -60,12 +64,13 @@ def of_logs(signatures: Sequence[Signature], logs: Iterable[tuple[str, Path]]) -
     tried = [each if each.family != UNKNOWN else each.model_copy(update=unfilled) for each in signatures]
     ids = {each.id for each in tried}
     others = tuple(each for each in load_usable()[0].signatures if each.id not in ids)
-    alone = SignatureCatalogue(tuple(tried))
+    alone, without = SignatureCatalogue(tuple(tried)), SignatureCatalogue(others)
+    together = SignatureCatalogue((*tried, *others))
     for where, log in logs:
         held = matching.matches(read(log, alone.words), alone)
         if held:
-            before = diagnose_log(log, catalogue=SignatureCatalogue(others))
-            after = diagnose_log(log, catalogue=SignatureCatalogue((*tried, *others)))
+            before = diagnose_log(log, catalogue=without)
+            after = diagnose_log(log, catalogue=together)
             caught = tuple(dict.fromkeys(match.signature.id for match in held))
             yield Caught(where, caught, _called(before), _called(after))
 

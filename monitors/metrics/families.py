@@ -66,9 +66,13 @@ def _load(config: str) -> tuple[tuple[Family, ...], tuple[str, ...], tuple[re.Pa
             usable.append(replace(read_family(file), is_own=True))
         except FamilyError as error:
             refused.append(str(error))
-    shipped = sorted((Path(__file__).parent / "families").glob("*.yaml"))
-    usable += map(read_family, shipped)
+    usable += _shipped()
     return tuple(usable), tuple(refused), tuple(each for family in usable for each in family.expressions)
+
+
+@cache
+def _shipped() -> tuple[Family, ...]:
+    return tuple(map(read_family, sorted((Path(__file__).parent / "families").glob("*.yaml"))))
 
 
 def read_family(file: Path) -> Family:

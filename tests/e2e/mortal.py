@@ -24,23 +24,7 @@ from typing import Any, Literal, get_args
 # sync: a file (or an entry) is written and nothing else has followed; tmux: before and after a command.
 Place = Literal["entry", "torn", "sync", "before tmux", "after tmux"]
 PLACES: tuple[Place, ...] = get_args(Place)
-IMPORTED_BEFOREHAND = [
-    "tests.e2e.movable_clock",  # before the product
-    "tests.e2e.mortal",
-    "harness.cli.app",
-    "harness.cli.run",
-    "harness.cli.foreground",
-    "harness.blueprint",
-    "harness.results.provenance",
-    "harness.results.report",
-    "harness.results.figures",
-    "anthropic",
-    "matplotlib.pyplot",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.backends.backend_svg",
-    "openai",
-    "scipy.stats",
-]
+PRELOADED = ["tests.e2e.movable_clock", "tests.e2e.preloaded", "tests.e2e.mortal"]  # the clock comes first
 PAUSE_BEFORE_A_RESTART_S = 0.4  # instead of the 30 s that a real transient failure is given
 
 
@@ -127,7 +111,7 @@ def start(
 ) -> Life:
     """Start `harness …` in `folder`; its process calls `prepare` (a `Disturbance`, say) first."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(IMPORTED_BEFOREHAND)
+    context.set_forkserver_preload(PRELOADED)
     output_file.touch(mode=0o600)
     args = (list(arguments), folder, dict(env), output_file, prepare)
     process = context.Process(target=_live, args=args, daemon=True)

@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from harness.diagnosis.signatures import compiled, schema
+from harness.diagnosis.signatures.index import ClauseIndex
 from harness.diagnosis.signatures.schema import Signature, parse, prove
 from harness.diagnosis.signatures.schema import SignatureError as SignatureError
 from harness.diagnosis.signatures.schema import families as families
@@ -29,6 +30,11 @@ class SignatureCatalogue:
     def words(self) -> tuple[str, ...]:
         found = (word.lower() for signature in self.signatures for word in signature.words)
         return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def clauses(self) -> ClauseIndex:
+        """Made once: it takes longer than a log does."""
+        return ClauseIndex(self.signatures)
 
 
 def user_folder() -> Path:

@@ -5,6 +5,7 @@ limits; the interpreter's frames are not in its tracebacks), only two seconds so
 arguments of `_become` for each program, pickled. Out: a line with its pid, then one with its exit status.
 """
 
+import gc
 import os
 import pickle
 import sys
@@ -68,6 +69,7 @@ def warm_when_asked(environment: dict[str, str]) -> Iterator[Callable[[], WarmIn
 
 
 def _serve() -> None:
+    gc.disable()
     import datasets
     import huggingface_hub
     import safetensors.torch
@@ -75,6 +77,8 @@ def _serve() -> None:
     import torch
     import transformers
 
+    gc.freeze()  # a fork that looks through all of it for garbage copies it
+    gc.enable()
     torch.set_num_threads(1)
     names = (datasets, huggingface_hub, safetensors, tokenizers, torch, transformers)
     assert threading.active_count() == 1, f"{names} started a thread; a fork would not have it"

@@ -18,6 +18,7 @@ from harness.journal import Entry, Event, ImpossibleEventError, JournalDamagedEr
 from harness.journal.events import RUN, Created, Intent
 from harness.journal.order import Marks, Order
 from harness.pending_changes import PREPARING
+from harness.providers.chat import Usage
 from harness.sweep.state import SWEEP, Sweep, SweepCreated
 from tests.harness.runs import created
 from tests.harness.sweep.sweep_states import plan
@@ -44,6 +45,10 @@ def events(kind: type[Event]) -> st.SearchStrategy[Any]:
     given_ = {name: known[name] for name in known.keys() & hints.keys()}
     if "written" in hints:
         given_["written"] = st.just({"section": "findings"})
+    if "usage" in hints:
+        given_["usage"] = st.dictionaries(
+            st.sampled_from([each.name for each in fields(Usage)]), st.integers()
+        )
     if "action" in {field.name for field in fields(kind)}:
         given_["action"] = st.sampled_from(ACTIONS)
     return st.builds(kind, **given_)

@@ -103,6 +103,7 @@ def test_a_page_can_be_walked_without_eyes_and_without_a_script(good: tuple[Path
     assert all(picture["alt"] and (result_dir / str(picture["src"])).is_file() for picture in pictures)
 
 
+@pytest.mark.usefixtures("drawn_anew")
 def test_built_again_it_is_the_same_to_the_byte(good: tuple[Path, Report]) -> None:
     result_dir, _ = good
     before = {path: path.read_bytes() for path in result_dir.rglob("*") if path.is_file()}

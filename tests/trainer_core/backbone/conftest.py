@@ -1,5 +1,6 @@
 """A training of a few steps on a model of a few thousand parameters."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ TOY = {"type": "builtin", "builtin": {"name": "sort_digits", "digits": 3, "num_v
 
 @pytest.fixture(scope="session")
 def start_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that the tests share, so that each start model is warmed up once."""
-    return tmp_path_factory.mktemp("start_models")
+    """A cache that tests share, those of other workers too, so that each start model is warmed up once."""
+    base, session = tmp_path_factory.getbasetemp(), os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    folder = (base.parent / session if session else base) / "start_models"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture

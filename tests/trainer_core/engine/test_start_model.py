@@ -84,7 +84,7 @@ def _key_and_digest(cache: Path) -> tuple[str | None, str]:
 
 
 def test_two_processes_building_at_once_give_one_entry(tmp_path: Path) -> None:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
         first, second = pool.map(_key_and_digest, [tmp_path] * 2)
     assert first == second
     assert [path.name for path in tmp_path.iterdir()] == [first[0]]

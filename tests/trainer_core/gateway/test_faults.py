@@ -315,11 +315,12 @@ def test_another_model_answers_for_an_agent(serve: Serve, engine: FakeEngine, to
     assert len(episode.close().calls) == 1
 
 
-async def test_five_hundred_at_once_leave_nothing_behind(serve: Serve, engine: FakeEngine) -> None:
+@pytest.mark.parametrize("count", [200, pytest.param(500, marks=pytest.mark.soak)])
+async def test_hundreds_at_once_leave_nothing_behind(serve: Serve, engine: FakeEngine, count: int) -> None:
     engine.delay_s = 0.2
     gateway = serve(engine)
-    episodes = [an_episode(gateway) for _ in range(500)]
-    limits = httpx.Limits(max_connections=500)
+    episodes = [an_episode(gateway) for _ in range(count)]
+    limits = httpx.Limits(max_connections=count)
     async with httpx.AsyncClient(base_url=gateway.base_url, limits=limits, timeout=60) as client:
 
         async def one(key: str) -> int:

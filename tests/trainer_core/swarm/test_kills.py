@@ -151,7 +151,7 @@ async def _kill_again_and_again(folder: Path, kills: int, seed: int) -> tuple[Se
     return load.seen, back
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.soak)])
 async def test_nothing_acknowledged_is_lost_or_doubled(tmp_path: Path, kills: int) -> None:
     seen, back = await _kill_again_and_again(tmp_path, kills, seed=kills)
     _check(tmp_path, seen)

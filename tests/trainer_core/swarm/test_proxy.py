@@ -23,6 +23,7 @@ from trainer_core.engine.protocols import Generation
 from trainer_core.gateway.ask import Answer, Choice, Said, ToolCall
 from trainer_core.gateway.dialects import DIALECTS
 from trainer_core.gateway.recording import OtherModel
+from trainer_core.swarm import connection
 from trainer_core.swarm.cli import app
 from trainer_core.swarm.proxy import Proxy
 from trainer_core.swarm.proxy_group import ProxySettings
@@ -327,7 +328,10 @@ async def test_a_claim_that_fails_leaves_the_others_of_its_group() -> None:
     assert answer.choices[0].message.content == "aa" and len(swarm.ended) == 2
 
 
-async def test_a_reward_is_sent_again_and_an_episode_whose_reward_is_refused_is_given_back() -> None:
+async def test_a_reward_is_sent_again_and_an_episode_whose_reward_is_refused_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "_pause", lambda attempt, after: 0.01 if attempt < 3 else 120.0)
     swarm, ends = FakeSwarm(growing), Counter[str]()
 
     async def failing(request: httpx.Request) -> httpx.Response:

@@ -1,5 +1,6 @@
 """Evidence of a run and a sweep that were never made."""
 
+from functools import cache
 from pathlib import Path
 
 from harness.results.compare import compare_results
@@ -11,6 +12,7 @@ from tests.harness.results.comparing.made import grid, result
 from tests.harness.results.journals import Story
 
 
+@cache
 def run_evidence() -> RunEvidence:
     """A run of one attempt, without any numbers."""
     return RunEvidence(Record(Path(), (), {}, (), ()), {}, RunStory.of(Story().created().attempt(1).entries))

@@ -115,6 +115,7 @@ def test_tables_hold_every_level_point_and_run_and_a_lost_run_counts_nowhere(gri
     assert points[1][-1] == "highest mean" and [row[-1] for row in points].count("baseline") == 1
 
 
+@pytest.mark.usefixtures("drawn_anew")
 def test_building_again_gives_the_same_bytes(grid: Grid) -> None:
     folder, made, _ = grid
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
