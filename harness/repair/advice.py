@@ -182,6 +182,7 @@ def _not_missing(module: str, now: Situation, plan: "Blueprint | None") -> str:
             return f"{module} is {own[0]}: run `export PYTHONPATH={own[0].parent}` before the launch."
     known = {*known_modules(), *_BY_A_PERSON}
     near = did_you_mean(module, known, "{}", _SLIP) if module not in known else ""
+    near = near if abs(len(near) - len(module)) <= 1 else ""  # geopandas is no slip for pandas
     return f"Write `import {near}` instead of `import {module}` {now.values['at']}." if near else ""
 
 
