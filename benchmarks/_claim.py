@@ -24,10 +24,11 @@ class Row:
     peer: str
 
 
-def parser(description: str | None, quick: str) -> argparse.ArgumentParser:
-    """The options `--quick` (what it leaves out is said in `quick`) and `--json PATH`."""
+def parser(description: str | None, quick: str = "") -> argparse.ArgumentParser:
+    """The options `--quick`, where there is something that it leaves out (`quick` says what), and `--json PATH`."""
     made = argparse.ArgumentParser(description=(description or "").partition("\n\n")[0])
-    made.add_argument("--quick", action="store_true", help=quick)
+    if quick:
+        made.add_argument("--quick", action="store_true", help=quick)
     made.add_argument("--json", type=Path, help="also write the numbers here")
     return made
 

@@ -89,7 +89,7 @@ def rows(cases: list[Case]) -> list[Row]:
 
 
 def main() -> None:
-    made = parser(__doc__, quick="no difference")
+    made = parser(__doc__)
     made.add_argument("folder", type=Path, metavar="DIR", help="logs with an index.jsonl")
     made.add_argument("--status", action="store_true", help="say what commands returned, where it is known")
     made.add_argument("--ask", type=Path, metavar="FILE", help="write the requests here, and stop")

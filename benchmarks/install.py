@@ -47,7 +47,7 @@ def measured(folder: Path, *commands: Sequence[str | Path]) -> dict[str, object]
 
 
 def main() -> None:
-    asked = parser(__doc__, quick="changes nothing")
+    asked = parser(__doc__)
     asked.add_argument("pythons", nargs="*", default=[sys.executable])
     options = asked.parse_args()
     rows, raw = [], []
