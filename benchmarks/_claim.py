@@ -25,7 +25,7 @@ class Row:
 
 
 def parser(description: str | None, quick: str = "") -> argparse.ArgumentParser:
-    """The options `--quick`, where there is something that it leaves out (`quick` says what), and `--json PATH`."""
+    """The options `--quick`, where something can be left out (`quick` says what), and `--json PATH`."""
     made = argparse.ArgumentParser(description=(description or "").partition("\n\n")[0])
     if quick:
         made.add_argument("--quick", action="store_true", help=quick)
