@@ -199,8 +199,7 @@ class Diagnosis(Cause):
     @property
     def is_open(self) -> bool:
         """True if the program knows no cause, only its kind, or is not sure: a language model may name it."""
-        is_doubtful = self.only_nominated or self.confidence < SURE_ENOUGH
-        return self.family == UNKNOWN or is_doubtful or bool(self.by)
+        return self.family == UNKNOWN or not self.is_sure or bool(self.by)
 
     @property
     def is_sure(self) -> bool:

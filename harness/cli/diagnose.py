@@ -51,7 +51,7 @@ def diagnose(
         typer.Option(
             "--model",
             metavar="MODEL",
-            help="Ask this language model, once, where the cause is unknown or only its kind is known: "
+            help="Ask this language model, once, where the cause is unknown, known by its kind, or not sure: "
             "anthropic:NAME or openai:NAME, with @http://host:port/v1 for a server of your own; default: "
             "that of harness.toml.",
         ),

@@ -145,8 +145,8 @@ def _is_known(best: Candidate, end: End) -> bool:
     say when they are ended; a crash is their own."""
     if best.family == UNKNOWN or best.strength < 0:
         return False
-    says_more = best.family not in ranking.CONSEQUENCES or end.family == "native_crash"
-    says_more = says_more or (best.family == "hang_no_output" and end.confidence == ends.OPAQUE)
+    is_why = best.family == "hang_no_output" and end.confidence == ends.OPAQUE
+    says_more = best.family not in ranking.CONSEQUENCES or end.family == "native_crash" or is_why
     return end.family == UNKNOWN or (best.role == "root" and says_more)
 
 

@@ -124,7 +124,8 @@ class OpenException:
     @property
     def is_of_user_code(self) -> bool:
         """True if Keras wraps in it what the author's own code raised."""
-        return self.draft is not None and self.draft.said[0].endswith(": in user code:")
+        wrapper = self.draft or self.carrier
+        return wrapper is not None and wrapper.said[0].endswith(": in user code:")
 
     @property
     def is_full(self) -> bool:

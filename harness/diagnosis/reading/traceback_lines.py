@@ -18,7 +18,6 @@ NOTEBOOK_FRAME = re.compile(
 MARKED_CODE = re.compile(r"^(?:❱|-{2,}>)\s*\d+\s?(?P<code>.*)$")  # by Rich and by notebooks
 NUMBERED_CODE = re.compile(r"^\s*\d+(?:\s|$)")
 RICH_BOX = re.compile(r"^\s*[╭│╰][\s─]?")
-BESIDE_FRAMES = re.compile(r"^  (?P<exception>[A-Za-z_][\w.]*(?:Error|Exception): .*)$")
 INDENTED_EXCEPTION = re.compile(r"^ {2,8}(?P<exception>[A-Za-z_][\w.]*(?:Error|Exception): .*)$")
 NO_CODE = re.compile(
     r"^[\s|]*[\^~][\s^~|]*$"

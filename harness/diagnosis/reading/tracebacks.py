@@ -129,6 +129,8 @@ class Tracebacks:
     def _in_frames(self, raw: RawLine, said: Said, text: str) -> bool:
         """A frame, its code, or the exception."""
         now = self._now
+        if (stated := self._in_user_code(raw, text)) is not None:
+            return stated
         if frame := lines.FRAME.match(text):
             now.add_frame(raw, frame)
             return True
@@ -141,10 +143,6 @@ class Tracebacks:
         if now.marks_code and (code := lines.MARKED_CODE.match(body) or lines.NUMBERED_CODE.match(body)):
             now.add_code(code.groupdict().get("code", ""))
             return True
-        if not now.wants_code and (
-            stated := lines.BESIDE_FRAMES.match(body)
-        ):  # below what Keras calls user code
-            body = stated["exception"]
         is_code = body[0].isspace()
         if not is_code and (type := lines.exception_type(body, after_frames=True, at_once=now.adjacent)):
             return self._name(raw, body, type)
@@ -182,7 +180,8 @@ class Tracebacks:
         type = lines.exception_type(stated["exception"]) if stated else None
         if stated is None or type is None:
             return None
-        self._now.unwrap()
+        if self._now.draft is not None:
+            self._now.unwrap()
         return self._name(raw, stated["exception"], type)
 
     def _in_carried(self, raw: RawLine, said: Said, text: str) -> bool:
