@@ -145,7 +145,8 @@ def _is_known(best: Candidate, end: End) -> bool:
     say when they are ended; a crash is their own."""
     if best.family == UNKNOWN or best.strength < 0:
         return False
-    is_why = best.family == "hang_no_output" and end.confidence == ends.OPAQUE
+    was_ended = end.family in ("worker_died_opaque", "time_limit")
+    is_why = was_ended and best.family in ("hang_no_output", "user_interrupt")
     says_more = best.family not in ranking.CONSEQUENCES or end.family == "native_crash" or is_why
     return end.family == UNKNOWN or (best.role == "root" and says_more)
 

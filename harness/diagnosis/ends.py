@@ -61,6 +61,7 @@ _SIGNALS: Mapping[int, End] = {
 _ANY_SIGNAL = End(UNKNOWN, None, "The training was killed by {}.")
 _STATUSES: Mapping[int, End] = {
     127: End("path_not_found", "command_not_found", "The command or a program in it was not found (127)."),
+    124: End("time_limit", "timeout_command", "`timeout` ended the command at its limit (124)."),
     126: End("permission", "not_executable", "The command could not be executed (126)."),
 }
 

@@ -81,7 +81,8 @@ def names_to_read(
 ) -> tuple[dict[str, str], list[str], list[str], list[str], list[str]]:
     """Find out what to read of rows with these names: the name for each meaning, losses, gradients, scores
     and what is vital."""
-    trained = [name for name in names if not is_validation(name)]
+    is_summary = "train_runtime" in names  # of transformers: means over the whole run
+    trained = [] if is_summary else [name for name in names if not is_validation(name)]
     validated = [name for name in names if is_validation(name)]
     return (
         {meaning: found for meaning, known in _COMPILED if (found := _best(trained, known)) is not None},

@@ -98,6 +98,7 @@ class Draft:
         anything."""
         next_lines = (said(line.text) for line in self.after[:LINES_THAT_MAY_SAY_HANDLED])
         own = [each.text for each in next_lines if each.source == self.source and not each.is_record]
+        own += [] if self.type else self.said[1 : 1 + LINES_THAT_MAY_SAY_HANDLED]
         own = [text for text in own if not HANDLED_HEAD.match(text)]  # of what follows, not of this
         if any(map(is_over, own)):
             return True

@@ -90,7 +90,7 @@ def opens_output(text: str) -> bool:
 
 def severity(said: Said) -> Level:
     """How severe a line is that is no exception: "" where it only says what it does."""
-    if is_quoted(said.text) or "NCCL INFO" in said.text:
+    if is_quoted(said.text) or "NCCL INFO" in said.text or said.level == "info":
         return "info"
     if _FATAL.search(said.text):
         return "fatal"

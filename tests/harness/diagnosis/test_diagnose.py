@@ -166,7 +166,11 @@ def test_a_crash_by_signal_gives_way_to_what_the_log_says_and_an_end_from_outsid
     assert outside.family == "worker_died_opaque" and outside.evidence[0].line == 1
     assert outside.is_open and not outside.is_sure
     log.write_text("step 3 loss 0.5\nwatchdog.sh: no new line in train.log for 7200 s, killing job\n")
-    assert diagnose_log(log, -9).family == "hang_no_output"
+    assert diagnose_log(log, -9).family == diagnose_log(log, 124).family == "hang_no_output"
+    log.write_text(
+        "step 3 loss 0.5\nslurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-05-12T18:20:31 ***\n"
+    )
+    assert diagnose_log(log, -15).family == "user_interrupt"
 
 
 def test_an_error_far_above_the_end_is_a_hint_unless_the_command_is_known_to_have_failed(

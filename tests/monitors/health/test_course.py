@@ -47,6 +47,10 @@ def test_reward_that_does_not_move(rows: list[dict[str, float]], found: dict[str
 @pytest.mark.parametrize(
     ("rows", "found"),
     [
+        (
+            [{"loss": 0.0, "grad_norm": float("nan")}] * 10 + [{"train_loss": 0.5, "train_runtime": 3.0}],
+            {"nan_gradients": True},
+        ),
         ([{"train_loss": 2.3068}] * 7, {}),
         ([{"train_loss": 2.3068}] * 9, {"no_signal": False}),
         ([{"train_loss": 2.3068, "val_loss": 2.31}] * 10, {"no_signal": True}),

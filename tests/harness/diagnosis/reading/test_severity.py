@@ -7,6 +7,20 @@ import pytest
 from harness.diagnosis.reading import severity
 from tests.harness.diagnosis.reading.reading_text import faults_of, only_fault
 
+
+def test_what_only_informs_is_no_failure_whatever_it_quotes(tmp_path: Path) -> None:
+    line = "2026-11-27 03:38:00,163 INFO [tickets] sample: Segmentation fault (core dumped)"
+    (fault,) = faults_of(tmp_path, line, ["segmentation fault"])
+    assert fault.level == "info"
+
+
+def test_an_error_that_the_next_line_says_is_over_is_handled(tmp_path: Path) -> None:
+    error, over = "wandb: ERROR 503 Service Unavailable", "wandb: Network error resolved after 0:01:12."
+    words = ["service unavailable"]
+    assert not only_fault(tmp_path, error, words).handled
+    assert only_fault(tmp_path, f"{error}\n{over}", words).handled
+
+
 FATAL = [
     "Killed",
     "Segmentation fault (core dumped)",
