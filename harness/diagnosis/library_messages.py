@@ -19,7 +19,10 @@ CAUSE = (
     "{said} (raised by {library}, in {file}, `{function}`[, when `{condition}`][; {values}]"
     "[; argument: {argument}])"
 )
-ADVICE = "advise: Give [`{argument}`|{function}] what the message asks for {at}[; it was given {values}]."
+ADVICE = (
+    "advise: [Give `{argument}` what the message asks for|Correct what the message names] {at}"
+    "[; it was given {values}]."
+)
 LONGEST_SAID = 300
 LONGEST_VALUE = 80
 MOST_VALUES = 6

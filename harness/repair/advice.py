@@ -154,6 +154,7 @@ def _install(now: Situation, plan: "Blueprint | None") -> Iterator[Remedy]:
         return
     package = package_of(module) or package_of(now.captured("package"))
     by_person = now.captured("requirement") or package or _BY_A_PERSON.get(name) or now.captured("package")
+    by_person = by_person or (name if "[" in name else "")  # with extras: a message says it as pip takes it
     refused = now.machine.why_not_install() if plan is not None else installing.NOT_PERMITTED
     if package is None:
         refused = f"{by_person or module} is not one of the packages that a run may install by itself"

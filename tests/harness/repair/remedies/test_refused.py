@@ -49,6 +49,12 @@ def test_nothing_is_guessed_where_no_setting_is_meant() -> None:
         ("Target 99 is out of bounds.", "A label is 99"),
         ("Torch not compiled with CUDA enabled", "without a GPU, write `cpu`"),
         ("f() got an unexpected keyword argument 'evaluation_strategy'", "`eval_strategy`"),
+        ("SFTConfig.__init__() got an unexpected keyword argument 'max_seq_length'", "`max_length`"),
+        ("train() got an unexpected keyword argument 'early_stopping_rounds'", "lightgbm.early_stopping"),
+        ("module 'jax' has no attribute 'tree_map'", "`jax.tree.map`"),
+        ("module 'collections' has no attribute 'Iterable'", "`collections.abc.Iterable`"),
+        ("not enough values to unpack (expected 5, got 4)", "terminated, truncated"),
+        ("CatBoostError: query.h:68: Error: queryIds should be grouped", "Sort all rows"),
         ('Unexpected key(s) in state_dict: "module.fc.weight".', '{k.removeprefix("module."): v for k, v in'),
         ("no attribute 'rnu'. Did you mean: 'run'?", None),
     ],
@@ -61,6 +67,14 @@ def test_the_line_is_named_with_what_to_write(message: str, says: str | None) ->
         return
     assert change is not None and says in change.change
     assert "train.py, line 4 (`run(x)`)" in change.change and "?" not in change.change
+
+
+@pytest.mark.parametrize(
+    "message", ["KeyError: 'LOCAL_RANK'", "environment variable RANK expected, but not set"]
+)
+def test_what_a_launcher_sets_is_left_to_it(message: str) -> None:
+    change = code_changes.change_of(failed(message))
+    assert change is not None and "torchrun" in change.change
 
 
 def test_no_message_no_change() -> None:
