@@ -249,3 +249,14 @@ def test_not_installed_is_said_only_of_what_is_not(tmp_path: Path, kind: str) ->
     explained = advice.of_run(from_log(tmp_path, log), run_of(tmp_path), "")
     assert says in told(explained) and "pip install" not in told(explained)
     assert "not installed" not in explained.cause
+
+
+def test_a_longer_name_is_no_slip_and_extras_are_installed_as_the_message_says(tmp_path: Path) -> None:
+    longer = advice.of_log(from_log(tmp_path, "ModuleNotFoundError: No module named 'geopandas'\n"))
+    assert "import pandas" not in told(longer) and "geopandas" in told(longer)
+    message = (
+        'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    make()\n'
+        "gymnasium.error.DependencyNotInstalled: Box2D is not installed, you can install it by run "
+        '`pip install swig` followed by `pip install "gymnasium[box2d]"`\n'
+    )
+    assert "pip install 'gymnasium[box2d]'" in told(advice.of_log(from_log(tmp_path, message)))
