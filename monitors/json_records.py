@@ -46,7 +46,7 @@ def json_record(text: str) -> JsonRecord | None:
         return None
     trace = next((each for each in _texts(data, _DEPTH) if _TRACEBACK in each), "")
     lines = trace[trace.find(_TRACEBACK) :].splitlines() if trace else ()
-    rank = f"rank {data['rank']}" if isinstance(data.get("rank"), int) else ""
+    rank = f"rank {data['rank']}" if type(data.get("rank")) is int else ""
     return JsonRecord(message, level, _first(record, _LOGGERS) or "", rank, trace=tuple(lines))
 
 
