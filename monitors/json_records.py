@@ -38,6 +38,8 @@ def json_record(text: str) -> JsonRecord | None:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return None
+    if "\\u" in text:  # half of a character, as of an emoji that was cut, is no text
+        data = json.loads(json.dumps(data, ensure_ascii=False).encode(errors="replace"))
     if isinstance(data.get("log"), str) and "stream" in data:
         return JsonRecord(data["log"].rstrip("\n"), wrapped=True)
     record = data["record"] if isinstance(data.get("record"), dict) else data  # loguru's

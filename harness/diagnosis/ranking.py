@@ -76,6 +76,7 @@ _DONE = re.compile(
     r"|'train_runtime': |`Trainer\.fit` stopped: `max_|\bsaved (?:the )?final (?:model|checkpoint)\b",
     re.IGNORECASE,
 )
+_LAUNCHER = re.compile(r"ChildFailedError|ProcessRaisedException|RayTaskError|RemoteTraceback")
 ADVICE = {
     "numerics_nan": ("advise: Look at what changed just before that step: learning rate, data, precision.",),
     "silent_bad_metrics": (
@@ -132,6 +133,10 @@ class _Course:
         self.line_count = log.line_count
         self.done = _done_at(log)
         self.ends_in_trouble = log.ends_in_trouble
+        raised = [fault for fault in log.faults if fault.type and fault.uncaught and not fault.handled]
+        self.last_raised = raised[-1].line if raised else 0
+        several = any(_LAUNCHER.search(" ".join((fault.type, *fault.wrapped_in))) for fault in log.faults)
+        self.is_one_process = not several and not any(fault.source for fault in log.faults)
         self.first_of: dict[tuple[str, int, int], int] = {}
         for fault in sorted(log.faults, key=lambda each: each.line):
             self.first_of.setdefault(_kind(fault), fault.line)
@@ -266,6 +271,8 @@ def _what_followed(fault: Fault, course: _Course, family: str, succeeded: bool) 
         and not (is_last_word and (fault.uncaught or fault.level == "fatal"))
     ):
         return CAME_TO_ITS_END
+    if course.is_one_process and course.rows_between(fault.line, course.last_raised):
+        return GOT_OVER
     if not course.goes_on_after(fault.line):
         return 0.0
     itself = bool(fault.source) and course.last_row_of.get(fault.source, 0) > fault.line

@@ -24,6 +24,7 @@ worker-1  |     x = f()⇒worker-1⇒⇒    x = f()
 {"level": "error", "event": "text", "timestamp": "2026-11-26T12:00:00Z"}⇒⇒error⇒text
 {"levelname": "WARNING", "name": "trainer", "rank": 3, "message": "text"}⇒rank 3⇒warning⇒text
 {"text": "shown", "record": {"level": {"name": "ERROR"}, "message": "text"}}⇒⇒error⇒text
+{"level": "ERROR", "message": "cut \\ud83d"}⇒⇒error⇒cut ?
 worker-1  | {"severity": "CRITICAL", "message": "text"}⇒worker-1⇒fatal⇒text
 2026-11-21 06:12:13,825 INFO [trainer] text⇒⇒info⇒text
 2026-11-21 06:12:20,994\tERROR worker.py:2038 -- text⇒⇒error⇒text

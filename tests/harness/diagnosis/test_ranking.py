@@ -130,6 +130,22 @@ def test_a_plain_line_above_an_exception_of_another_kind_may_be_quoted() -> None
     assert confidence(follows) > QUOTED
 
 
+OF_DATA = Frame(39, 'File "dataset.py", line 3, in f', "dataset.py", "f")
+
+
+def test_one_process_got_over_what_it_raised_before_it_made_steps_and_raised_something_else() -> None:
+    rows = tuple(row(number, number) for number in range(20, 24))
+    first, last = (
+        raised(10, OOM),
+        raised(40, "KeyError: 'text'", frames=(OF_DATA,)),
+    )
+    assert ranked(first, last, rows=rows)[0].line == 40
+    assert ranked(first, last)[0].line == 10
+    by_launcher = replace(last, wrapped_in=("x.ChildFailedError",))
+    assert ranked(first, by_launcher, rows=rows)[0].line == 10
+    assert ranked(replace(first, source="rank 1"), replace(last, source="rank 0"), rows=rows)[0].line == 10
+
+
 def test_what_another_process_reported_before_a_consequence_is_pointed_at() -> None:
     timeout = raised(30, "RuntimeError: Watchdog caught collective", source="rank 0")
     reported = fault(10, "ERROR loader stopped: not a number", source="rank 1")
