@@ -76,7 +76,6 @@ _DONE = re.compile(
     r"|'train_runtime': |`Trainer\.fit` stopped: `max_|\bsaved (?:the )?final (?:model|checkpoint)\b",
     re.IGNORECASE,
 )
-_LAUNCHER = re.compile(r"ChildFailedError|ProcessRaisedException|RayTaskError|RemoteTraceback")
 ADVICE = {
     "numerics_nan": ("advise: Look at what changed just before that step: learning rate, data, precision.",),
     "silent_bad_metrics": (
@@ -135,8 +134,7 @@ class _Course:
         self.ends_in_trouble = log.ends_in_trouble
         raised = [fault for fault in log.faults if fault.type and fault.uncaught and not fault.handled]
         self.last_raised = raised[-1].line if raised else 0
-        several = any(_LAUNCHER.search(" ".join((fault.type, *fault.wrapped_in))) for fault in log.faults)
-        self.is_one_process = not several and not any(fault.source for fault in log.faults)
+        self.is_one_process = not any(fault.is_of_several_processes for fault in log.faults)
         self.first_of: dict[tuple[str, int, int], int] = {}
         for fault in sorted(log.faults, key=lambda each: each.line):
             self.first_of.setdefault(_kind(fault), fault.line)

@@ -16,6 +16,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/usr/lib/python", "lib/python3"
 FAULTS: tuple[Level, ...] = ("error", "fatal")
 """Levels that are a fault by themselves."""
 LINES_OF_AN_END = 3
+_CARRIERS = ("ChildFailedError", "ProcessRaisedException")  # of torch's launchers, where nothing is in them
 _COMPILED = (".pyx", ".pxi", ".pxd")  # what Cython compiled; the frames of a library name no folder of it
 _LINE_NUMBER = re.compile(r"\bline (\d+)|:(\d+),? in ")
 
@@ -87,6 +88,11 @@ class Fault:
         """The number of the last line that is its own, or of the last of its like."""
         own = self.lines if self.type else self.lines[:1]
         return max(self.last, *(line.number for line in own), *(frame.line for frame in self.frames))
+
+    @property
+    def is_of_several_processes(self) -> bool:
+        """True if who printed it is told, or another process carried it."""
+        return bool(self.source or self.wrapped_in) or self.type.endswith(_CARRIERS)
 
     @cached_property
     def message(self) -> str:
