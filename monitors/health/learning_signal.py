@@ -2,6 +2,7 @@
 never moves."""
 
 import math
+from collections.abc import Mapping
 
 from monitors.health.evidence import Streak
 from monitors.health.types import Alarm, Rule, Seen
@@ -57,31 +58,38 @@ class NoSignal(Rule):
 
 
 class FlatLoss(Rule):
-    """Without rewards, every loss is the same to the last digit that is printed, from the first row on:
-    nothing that is trained reaches it, or the learning rate is 0."""
+    """Without rewards, every loss is the same to the last printed digit, from the first row on, and so
+    is every accuracy: nothing that is trained reaches them, or the learning rate is 0."""
 
     def __init__(self) -> None:
         self._streak = Streak()
-        self._losses: dict[str, float] | None = None
+        self._losses: Mapping[str, float] = {}
+        self._accuracies: dict[str, float] = {}
         self._has_moved = False
 
     def add(self, seen: Seen) -> None:
-        if self._has_moved or not seen.losses:
-            return
-        if self._losses is None:
-            self._losses = dict(seen.losses)
-        self._has_moved = "reward" in seen.of or seen.losses != self._losses or not self._is_exact
-        self._streak.take(not self._has_moved, seen)
+        accuracies = dict(seen.scores)
+        if "success" in seen.of:
+            accuracies["success"] = seen.of["success"]
+        moves = any(self._accuracies.setdefault(name, value) != value for name, value in accuracies.items())
+        if seen.losses:
+            self._losses = self._losses or seen.losses
+            moves = moves or "reward" in seen.of or seen.losses != self._losses or not self._is_exact
+        self._has_moved = self._has_moved or moves
+        if self._has_moved:
+            self._streak.clear()
+        elif seen.losses:
+            self._streak.extend(seen)
         self.standing = self._streak.count >= FLAT_ROWS
 
     @property
     def _is_exact(self) -> bool:
-        losses = (self._losses or {}).values()
+        losses = self._losses.values()
         return any(math.isfinite(loss) and loss != float(f"{loss:.{ROUND_DIGITS}g}") for loss in losses)
 
     def alarm(self) -> Alarm:
         count = self._streak.count
-        told = ", ".join(f"{name} is exactly {value:g}" for name, value in (self._losses or {}).items())
+        told = ", ".join(f"{name} is exactly {value:g}" for name, value in self._losses.items())
         text = f"nothing is learned: {told} in all {count} rows from the first one on"
         return self._streak.alarm("no_signal", text, worthless=count >= WORTHLESS_ROWS)
 

@@ -31,7 +31,7 @@ MEANINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("reward_max", (r"critic/score/max", r"critic/rewards/max", _WHERE + r"rewards?[_/]max")),
     ("reward_min", (r"critic/score/min", r"critic/rewards/min", _WHERE + r"rewards?[_/]min")),
-    ("success", (_WHERE + r"success_rate", _WHERE + r"(?:acc|accuracy)" + _MEAN)),
+    ("success", (_WHERE + r"success_rate", _WHERE + r"(?:train(?:ing)?_)?(?:acc|accuracy)" + _MEAN)),
     ("group_std", (_WHERE + r"rewards?_std",)),
     ("groups_equal", (_WHERE + r"frac_reward_zero_std",)),
     ("advantage_max", (_WHERE + r"advantages?/max",)),

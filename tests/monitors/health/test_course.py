@@ -55,6 +55,8 @@ def test_reward_that_does_not_move(rows: list[dict[str, float]], found: dict[str
         ([{"train_loss": 2.3068}] * 9, {"no_signal": False}),
         ([{"train_loss": 2.3068, "val_loss": 2.31}] * 10, {"no_signal": True}),
         ([{"train_loss": 2.3}] * 50, {}),
+        ([{"train_loss": 0.6931, "train_acc": 0.5 + step / 100} for step in range(12)], {}),
+        ([{"train_loss": 0.6931, "val_acc": 0.5 + step / 100} for step in range(12)], {}),
         ([{"train_loss": 2.3068, "reward": 1.0}] * 50, {}),
         ([{"train_loss": 2.3068}] * 50 + [{"train_loss": 2.3067}], {}),
         ([{"loss": 0.0, "grad_norm": 0.0}] * 9, {"no_signal": False}),
